@@ -14,6 +14,7 @@
 //	PinnedClientTLS(pin, clock)     first boot: the CA is known only by its pin
 //	ParseGrant                      what Enrol answered: is it ours, and whole?
 //	ClientTLS(ca, cert, want, ..)   later boots: mutual TLS
+//	RefusalOf, IsUnknownBoot        what an answer of a controller means
 //	VerifyDirectory                 every directory, before it is used or kept
 //	ServerTLS, Guard                its own API
 //
@@ -52,6 +53,7 @@ type Peer struct {
 	ClusterID string
 	Role      Role
 	Name      string
+	KeySHA256 string // of the public key, see KeySHA256; set by PeerOf, not matched
 }
 
 // String is the form for logs: "node n1".
@@ -86,7 +88,13 @@ func PeerOf(cert *x509.Certificate) (Peer, error) {
 	if len(found) != 1 {
 		return Peer{}, fmt.Errorf("read identity of certificate: %d %s:// names, want 1", len(found), scheme)
 	}
-	return parsePeer(found[0])
+	p, err := parsePeer(found[0])
+	if err != nil {
+		return Peer{}, err
+	}
+	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	p.KeySHA256 = hex.EncodeToString(sum[:])
+	return p, nil
 }
 
 func parsePeer(u *url.URL) (Peer, error) {
