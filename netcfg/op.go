@@ -1,0 +1,116 @@
+package netcfg
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Verb is what an Op does.
+type Verb string
+
+// The verbs. Each is one netlink request, one sysctl write or one file write,
+// so a power cut or an error falls between operations and never inside one.
+const (
+	OpCreate         Verb = "create"
+	OpDelete         Verb = "delete"
+	OpRename         Verb = "rename"
+	OpDropAltName    Verb = "drop alternative name"
+	OpUp             Verb = "up"
+	OpDown           Verb = "down"
+	OpEnslave        Verb = "enslave"
+	OpRelease        Verb = "release"
+	OpSet            Verb = "set"
+	OpAddAddress     Verb = "add address"
+	OpReplaceAddress Verb = "replace address"
+	OpDeleteAddress  Verb = "delete address"
+	OpAddRoute       Verb = "add route"
+	OpReplaceRoute   Verb = "replace route"
+	OpDeleteRoute    Verb = "delete route"
+	OpResolvConf     Verb = "write resolv.conf"
+)
+
+// Setting is one attribute and its value in the words of the kernel's sysfs.
+type Setting struct{ Name, Value string }
+
+// Op is one step from reality to the wish. Applying it chooses nothing.
+type Op struct {
+	Verb     Verb
+	Link     string    // the interface it acts on
+	Other    string    // new name, master, parent or alternative name
+	Kind     string    // create: the kind of device
+	Settings []Setting // create: the device's; set: exactly one
+	Address  netip.Prefix
+	Route    Route
+	Proto    int // delete route: whose
+	File     string
+}
+
+// String is the operation as logs, plans and errors have it.
+func (o Op) String() string {
+	switch o.Verb {
+	case OpCreate:
+		return o.createString()
+	case OpRename:
+		return fmt.Sprintf("rename %s to %s", o.Link, o.Other)
+	case OpDropAltName:
+		return fmt.Sprintf("drop alternative name %s of %s", o.Other, o.Link)
+	case OpUp, OpDown:
+		return fmt.Sprintf("bring %s %s", o.Link, o.Verb)
+	case OpEnslave:
+		return fmt.Sprintf("enslave %s to %s", o.Link, o.Other)
+	case OpRelease:
+		return fmt.Sprintf("release %s from %s", o.Link, o.Other)
+	case OpSet:
+		return fmt.Sprintf("set %s %s %s", o.Link, o.Settings[0].Name, o.Settings[0].Value)
+	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
+		return fmt.Sprintf("%s %s dev %s", o.Verb, o.Address, o.Link)
+	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
+		return fmt.Sprintf("%s %s dev %s%s", o.Verb, o.Route.where(), o.Link, o.Route.how())
+	case OpResolvConf:
+		return fmt.Sprintf("write resolv.conf: %d name servers", strings.Count(o.File, "nameserver "))
+	}
+	return fmt.Sprintf("%s %s", o.Verb, o.Link)
+}
+
+func (o Op) createString() string {
+	s := fmt.Sprintf("create %s %s", o.Kind, o.Link)
+	if o.Other != "" {
+		s += " on " + o.Other
+	}
+	for _, set := range o.Settings {
+		s += fmt.Sprintf(" %s %s", set.Name, set.Value)
+	}
+	return s
+}
+
+func (r Route) where() string {
+	to := r.To.String()
+	if r.To.Bits() == 0 {
+		to = "default"
+		if r.To.Addr().Is6() {
+			to = "default6"
+		}
+	}
+	if r.Via.IsValid() {
+		to += " via " + r.Via.String()
+	}
+	return to
+}
+
+func (r Route) how() string {
+	var s strings.Builder
+	if r.From.IsValid() {
+		fmt.Fprintf(&s, " src %s", r.From)
+	}
+	if r.Metric != 0 {
+		fmt.Fprintf(&s, " metric %d", r.Metric)
+	}
+	if r.Table != mainTable {
+		fmt.Fprintf(&s, " table %d", r.Table)
+	}
+	if r.OnLink {
+		s.WriteString(" onlink")
+	}
+	return s.String()
+}

@@ -1,0 +1,114 @@
+package netcfg
+
+import (
+	"net/netip"
+)
+
+// State is what the kernel says, complete enough to plan on. Its zero value is
+// a machine without any interface.
+type State struct {
+	Links      []LinkState    `yaml:"links"`     // by index
+	Addresses  []AddressState `yaml:"addresses"` // in the kernel's order
+	Routes     []RouteState   `yaml:"routes"`    // unicast routes with one next hop
+	ResolvConf string         `yaml:"resolv"`
+}
+
+// LinkState is one interface.
+type LinkState struct {
+	Index    int      `yaml:"index"`
+	Name     string   `yaml:"name"`
+	AltNames []string `yaml:"altnames"`
+	Kind     string   `yaml:"kind"`    // IFLA_INFO_KIND, "" for hardware
+	MAC      string   `yaml:"mac"`     // lower case, with colons
+	PermMAC  string   `yaml:"permmac"` // burned in, "" if the driver has none
+	Driver   string   `yaml:"driver"`  // as ethtool -i says
+	Up       bool     `yaml:"up"`      // IFF_UP: administratively
+	Carrier  bool     `yaml:"carrier"` // IFF_LOWER_UP
+	MTU      int      `yaml:"mtu"`
+	Parent   int      `yaml:"parent"` // index, IFLA_LINK; 0 for none
+	Master   int      `yaml:"master"` // index, IFLA_MASTER; 0 for none
+
+	VLAN int         `yaml:"vlan"` // id, kind vlan
+	Bond BondOptions `yaml:"bond"` // kind bond
+	Port PortState   `yaml:"port"` // of a bond
+
+	AcceptRA    int  `yaml:"acceptra"`    // net.ipv6.conf.*.accept_ra
+	DisableIPv6 bool `yaml:"disableipv6"` // net.ipv6.conf.*.disable_ipv6
+	AddrGenMode int  `yaml:"addrgenmode"` // IN6_ADDR_GEN_MODE_*
+	NoIPv6      bool `yaml:"noipv6"`      // no IPv6 on the link at all, for example MTU < 1280
+}
+
+// PortState is a bond port as the bonding driver sees it.
+type PortState struct {
+	Active     bool `yaml:"active"`     // carries traffic (BOND_STATE_ACTIVE)
+	MIIUp      bool `yaml:"miiup"`      // BOND_LINK_UP
+	Aggregator int  `yaml:"aggregator"` // 802.3ad aggregator id
+	Partner    int  `yaml:"partner"`    // the partner's operational port state, 802.3ad
+}
+
+// AddressState is one address. A permanent address has infinite lifetimes.
+type AddressState struct {
+	Link       int          `yaml:"link"` // index
+	Prefix     netip.Prefix `yaml:"prefix"`
+	Proto      int          `yaml:"proto"` // IFA_PROTO, 0 before Linux 5.18
+	Dynamic    bool         `yaml:"dynamic"`
+	Tentative  bool         `yaml:"tentative"`
+	DADFailed  bool         `yaml:"dadfailed"`
+	Deprecated bool         `yaml:"deprecated"`
+	Temporary  bool         `yaml:"temporary"`
+	// Held is set by the reconciler on a failed address whose next try is not
+	// due yet: the plan leaves it alone.
+	Held bool `yaml:"held"`
+}
+
+// usable reports whether a socket can bind to the address and should.
+func (a AddressState) usable() bool {
+	return !a.Tentative && !a.DADFailed && !a.Deprecated && !a.Temporary
+}
+
+// Route is a route without its owner. Metric is the kernel's own default where
+// the document has none: 0 for IPv4, 1024 for IPv6.
+type Route struct {
+	To     netip.Prefix `yaml:"to"`
+	Via    netip.Addr   `yaml:"via"`
+	From   netip.Addr   `yaml:"from"` // preferred source
+	Metric int          `yaml:"metric"`
+	Table  int          `yaml:"table"` // 254 is main
+	Scope  int          `yaml:"scope"` // RT_SCOPE_*, IPv4 only
+	OnLink bool         `yaml:"onlink"`
+}
+
+// RouteState is a route in the kernel.
+type RouteState struct {
+	Link  int `yaml:"link"`  // index
+	Proto int `yaml:"proto"` // RTPROT_*
+	Route `yaml:",inline"`
+}
+
+// ownProto marks our routes and addresses in the kernel (RTA_PROTOCOL,
+// IFA_PROTO). 82 is "R"; iproute2's rt_protos and the kernel's rtnetlink.h
+// leave it free.
+const ownProto = 82
+
+// mainTable is RT_TABLE_MAIN.
+const mainTable = 254
+
+// link is the interface with that index, nil if there is none.
+func (s *State) link(index int) *LinkState {
+	for i := range s.Links {
+		if s.Links[i].Index == index {
+			return &s.Links[i]
+		}
+	}
+	return nil
+}
+
+// named is the interface with that name, nil if there is none.
+func (s *State) named(name string) *LinkState {
+	for i := range s.Links {
+		if s.Links[i].Name == name {
+			return &s.Links[i]
+		}
+	}
+	return nil
+}
