@@ -30,7 +30,6 @@ type bondOption struct {
 	modes  string   // modes that have it, space-separated; "" for all
 	words  []string // names of the values, counting from 0; nil for numbers
 	lo, hi int      // of a number
-	unit   int      // of a bare number in the document, in kernel units
 }
 
 const (

@@ -28,7 +28,6 @@ const (
 type link struct {
 	id   string
 	kind deviceKind
-	line int
 
 	match match  // NICs only
 	name  string // the name it shall have; "" for a matched NIC that keeps its own

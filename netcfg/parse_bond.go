@@ -1,0 +1,179 @@
+package netcfg
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// legacyBondKeys are netplan's older names of the same parameters.
+var legacyBondKeys = map[string]string{
+	"all-slaves-active": "all-members-active",
+	"packets-per-slave": "packets-per-member",
+}
+
+// bondIntervals are the parameters that netplan reads as a time, with the unit
+// of a bare number, which is also the kernel's.
+var bondIntervals = map[string]time.Duration{
+	"miimon":       time.Millisecond,
+	"updelay":      time.Millisecond,
+	"downdelay":    time.Millisecond,
+	"arp_interval": time.Millisecond,
+	"lp_interval":  time.Second,
+}
+
+func (c *compiler) bond(l *link, m Mapping) {
+	ports := m.Get("interfaces")
+	for _, item := range ports.Sequence() {
+		l.bond.ports = append(l.bond.ports, c.reference(item))
+	}
+	switch {
+	case len(l.bond.ports) == 0:
+		m.self.Invalid("a bond wants at least one port in interfaces")
+	case len(slices.Compact(slices.Sorted(slices.Values(l.bond.ports)))) < len(l.bond.ports):
+		ports.Invalid("names a port twice")
+		l.bond.ports = nil
+	}
+	params := m.Get("parameters").Mapping(bondParameterKeys())
+	l.bond.options = BondOptions{"mode": "balance-rr"}
+	for i := range bondOptions {
+		o := &bondOptions[i]
+		for _, e := range params.Entries() {
+			if e.Key == o.key || legacyBondKeys[e.Key] == o.key {
+				c.bondParameter(l, o, e.Value)
+			}
+		}
+	}
+	bondDefaults(l.bond.options)
+	checkBond(l.bond.options, m.Get("parameters"))
+}
+
+func bondParameterKeys() Keys {
+	var k Keys
+	for _, o := range bondOptions {
+		if o.key != "" {
+			k.Known = append(k.Known, o.key)
+		}
+	}
+	for legacy := range legacyBondKeys {
+		k.Known = append(k.Known, legacy)
+	}
+	slices.Sort(k.Known)
+	return k
+}
+
+// bondParameter reads one parameter. Options of another mode are refused,
+// because the kernel refuses the whole bond for them. Mode is the table's first
+// row, so it is known by then.
+func (c *compiler) bondParameter(l *link, o *bondOption, v Value) {
+	mode := l.bond.options["mode"]
+	if o.modes != "" && !slices.Contains(strings.Fields(o.modes), mode) {
+		v.Invalid("is only for mode %s, this bond is %s", strings.ReplaceAll(o.modes, " ", ", "), mode)
+		return
+	}
+	value := ""
+	switch {
+	case o.name == "primary":
+		l.bond.primary = v.Scalar()
+		return
+	case o.name == "arp_ip_target":
+		value = arpTargets(v)
+	case o.name == "all_slaves_active":
+		value = strconv.Itoa(map[bool]int{true: 1}[v.Bool()])
+	case o.words != nil:
+		if value = v.Enum(o.words...); !slices.Contains(o.words, value) {
+			return
+		}
+	case bondIntervals[o.name] != 0:
+		value = interval(v, bondIntervals[o.name], o.lo, o.hi)
+	default:
+		value = strconv.Itoa(v.Int(o.lo, o.hi))
+	}
+	l.bond.options[o.name] = value
+}
+
+// arpTargets is the list as sysfs has it. The kernel keeps 16
+// (BOND_MAX_ARP_TARGETS, include/net/bonding.h).
+func arpTargets(v Value) string {
+	var out []string
+	for _, item := range v.Sequence() {
+		a, err := netip.ParseAddr(item.Scalar())
+		if err != nil || !a.Is4() || a.IsUnspecified() {
+			item.Invalid("is no IPv4 address")
+			continue
+		}
+		out = appendNew(out, a.String())
+	}
+	if len(out) > 16 {
+		v.Invalid("has %d targets, the kernel keeps at most 16", len(out))
+	}
+	return strings.Join(out, ",")
+}
+
+// interval is a time with an optional unit, as systemd writes them, in units.
+func interval(v Value, unit time.Duration, lo, hi int) string {
+	s := v.Scalar()
+	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz ")
+	n, err := strconv.Atoi(strings.TrimSpace(digits))
+	scale, known := map[string]time.Duration{
+		"": unit, "ms": time.Millisecond, "msec": time.Millisecond,
+		"s": time.Second, "sec": time.Second, "m": time.Minute, "min": time.Minute,
+	}[strings.TrimSpace(s[len(digits):])]
+	if err != nil || !known {
+		v.Invalid("wants a time like 100, 100ms or 1s")
+		return "0"
+	}
+	if n < 0 || n > hi/int(max(scale/unit, 1)) {
+		v.Invalid("is out of range")
+		return "0"
+	}
+	d := time.Duration(n) * scale
+	if d%unit != 0 || int(d/unit) < lo {
+		v.Invalid("wants a multiple of %s, at least %d", unit, lo)
+		return "0"
+	}
+	return strconv.Itoa(int(d / unit))
+}
+
+// bondDefaults sets what a bond must have to notice a dead port: without link
+// monitoring a bond sends into a cable that was pulled. 100 ms is what every
+// distribution documents; the driver forces it on the modes that need it
+// (BOND_DEFAULT_MIIMON).
+func bondDefaults(o BondOptions) {
+	if !nonZero(o["arp_interval"]) && o["miimon"] == "" {
+		o["miimon"] = "100"
+	}
+	if nonZero(o["miimon"]) {
+		o["use_carrier"] = "1"
+	}
+}
+
+func nonZero(s string) bool { return s != "" && s != "0" }
+
+// checkBond refuses combinations that the driver would silently change, so
+// that what is read back equals what was asked for.
+func checkBond(o BondOptions, at Value) {
+	mii, _ := strconv.Atoi(o["miimon"])
+	for _, name := range []string{"updelay", "downdelay"} {
+		d, _ := strconv.Atoi(o[name])
+		switch opt := bondOptionNamed(name); {
+		case d != 0 && mii == 0:
+			at.Invalid("%s needs mii-monitor-interval", opt.key)
+		case d != 0 && d%mii != 0:
+			at.Invalid("%s %d is no multiple of mii-monitor-interval %d: the kernel would round it", opt.key, d, mii)
+		}
+	}
+	needsMII := slices.Contains([]string{"802.3ad", "balance-tlb", "balance-alb"}, o["mode"])
+	switch {
+	case nonZero(o["arp_interval"]) && mii != 0:
+		at.Invalid("arp-interval and mii-monitor-interval exclude each other")
+	case nonZero(o["arp_interval"]) && o["arp_ip_target"] == "":
+		at.Invalid("arp-interval needs arp-ip-targets")
+	case needsMII && mii == 0:
+		at.Invalid("mode %s needs a mii-monitor-interval", o["mode"])
+	case nonZero(o["fail_over_mac"]) && o["fail_over_mac"] != "none" && o["mode"] != "active-backup":
+		at.Invalid("fail-over-mac-policy %s is only for mode active-backup", o["fail_over_mac"])
+	}
+}
