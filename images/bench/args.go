@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"fmt"
+	"hash/crc32"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const (
+	hub          = 0 // the QEMU hub that all NICs and the user-mode stack are on
+	hotplugSlots = 2 // PCIe ports kept free for AddNIC
+	tpmState     = "tpm0"
+)
+
+func nicName(i int) string  { return fmt.Sprintf("nic%d", i) }
+func portName(i int) string { return fmt.Sprintf("port%d", i) }
+func slotName(i int) string { return fmt.Sprintf("slot%d", i) }
+
+// MAC is the hardware address of NIC i, made from the node's name, under the
+// prefix that QEMU uses.
+func (n *Node) MAC(i int) string {
+	sum := crc32.ChecksumIEEE([]byte(n.cfg.Name))
+	return fmt.Sprintf("52:54:00:%02x:%02x:%02x", byte(sum>>8), byte(sum), byte(i))
+}
+
+// args are QEMU's. Where one differs from what a person would type:
+//   - tcg, because /dev/kvm on a borrowed machine may exist and hang;
+//   - cpu max has RDRAND, without which the guest waits a minute for entropy;
+//   - romfile= keeps the firmware from looking for a network boot, 1 s a NIC;
+//   - no -no-reboot: a node that reboots comes back, as a machine does.
+func (n *Node) args(fds fdTable) []string {
+	cfg := n.cfg
+	a := []string{
+		"-name", cfg.Name, "-nodefaults", "-no-user-config", "-display", "none",
+		"-M", "q35", "-accel", "tcg", "-cpu", "max",
+		"-m", strconv.Itoa(or(cfg.MemoryMiB, 512)), "-smp", strconv.Itoa(or(cfg.CPUs, 2)),
+		"-kernel", cfg.Kernel, "-initrd", cfg.Initramfs, "-append", n.append(),
+		"-chardev", fds.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
+	}
+	for i := range n.ports {
+		id := fmt.Sprintf("serial%d", i)
+		a = append(a, "-chardev", fds.chardev(id), "-serial", "chardev:"+id)
+	}
+	for i := range hotplugSlots {
+		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=%s,chassis=%d,slot=%d", slotName(i), i+1, i+1))
+	}
+	a = append(a, n.networkArgs()...)
+	if cfg.TPM {
+		a = append(a, "-chardev", fds.chardev("tpm"),
+			"-tpmdev", "emulator,id="+tpmState+",chardev=tpm", "-device", "tpm-crb,tpmdev="+tpmState)
+	}
+	if cfg.Disk {
+		a = append(a, "-drive", "if=none,id=state,format=raw,file="+comma(n.DiskImage()), "-device", "virtio-blk-pci,drive=state")
+	}
+	if cfg.NodeYAML != nil {
+		a = append(a, "-fw_cfg", "name=opt/reveille/node.yaml,file="+comma(n.nodeYAML()))
+	}
+	if cfg.Watchdog {
+		a = append(a, "-device", "i6300esb", "-action", "watchdog=reset")
+	}
+	return append(a, cfg.Args...)
+}
+
+// append is the kernel command line; what comes later in it wins.
+func (n *Node) append() string {
+	var words []string
+	for i := range n.ports {
+		words = append(words, fmt.Sprintf("console=ttyS%d", i))
+	}
+	words = append(words, "quiet", "panic=-1", "rdinit=/init")
+	if n.cfg.Append != "" {
+		words = append(words, n.cfg.Append)
+	}
+	return strings.Join(words, " ")
+}
+
+func (n *Node) networkArgs() []string {
+	if n.cfg.NICs == 0 {
+		return nil
+	}
+	user := "user,id=user,net=" + NetworkIPv4 + ",host=" + HostIPv4 + ",ipv6-net=" + NetworkIPv6 + ",ipv6-host=" + HostIPv6
+	for _, f := range n.cfg.Forward {
+		user += ",hostfwd=tcp:" + f.Host + "-" + f.Guest
+	}
+	a := []string{"-netdev", user, "-netdev", fmt.Sprintf("hubport,id=uplink,hubid=%d,netdev=user", hub)}
+	for i := range n.cfg.NICs {
+		a = append(a, "-netdev", fmt.Sprintf("hubport,id=%s,hubid=%d", portName(i), hub),
+			"-device", fmt.Sprintf("virtio-net-pci,id=%s,netdev=%s,mac=%s,romfile=", nicName(i), portName(i), n.MAC(i)))
+	}
+	return a
+}
+
+// comma doubles the commas of a value, QEMU's way to quote them.
+func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+func or(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// fdTable hands connected sockets to a child: it gets descriptors, so no socket
+// has a path that could be too long, taken, or left behind, and QEMU never runs
+// without its peer, which would make it throw a serial port's output away.
+type fdTable struct {
+	names []string
+	files []*os.File
+}
+
+// wire makes a connection; the child's end gets a name.
+func (t *fdTable) wire(name string) (net.Conn, error) {
+	ours, theirs, err := wire()
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, err
+	}
+	t.add(name, theirs)
+	return conn, nil
+}
+
+func (t *fdTable) add(name string, f *os.File) {
+	t.names = append(t.names, name)
+	t.files = append(t.files, f)
+}
+
+// chardev is QEMU's argument for the connection of that name.
+func (t fdTable) chardev(name string) string {
+	for i, n := range t.names {
+		if n == name {
+			return fmt.Sprintf("socket,id=%s,fd=%d", name, 3+i)
+		}
+	}
+	panic("bench: no descriptor named " + name)
+}
+
+// take gives the files away.
+func (t *fdTable) take() []*os.File {
+	files := t.files
+	t.files = nil
+	return files
+}
+
+func (t *fdTable) close() {
+	for _, f := range t.files {
+		f.Close()
+	}
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Events returns what QEMU reported since the last PowerOn.
+func (n *Node) Events() []Event {
+	n.monitor.mu.Lock()
+	defer n.monitor.mu.Unlock()
+	return slices.Clone(n.monitor.events)
+}
+
+// Reboots counts how often the machine was reset since the last PowerOn, by its
+// own doing (a reboot, a panic, a watchdog) or by Reset.
+func (n *Node) Reboots() int {
+	count := 0
+	for _, e := range n.Events() {
+		if e.Name == "RESET" {
+			count++
+		}
+	}
+	return count
+}
+
+// WaitReboots waits until the machine was reset that often since PowerOn.
+func (n *Node) WaitReboots(ctx context.Context, count int) error {
+	err := n.monitor.await(ctx, func() bool {
+		seen := 0
+		for _, e := range n.monitor.events {
+			if e.Name == "RESET" {
+				seen++
+			}
+		}
+		return seen >= count
+	})
+	if err != nil {
+		return n.wrap(fmt.Sprintf("wait for reboot %d", count), fmt.Errorf("%w\n%s", n.why(err), n.ports[0].tail()))
+	}
+	return nil
+}
+
+// Reset presses the reset button.
+func (n *Node) Reset(ctx context.Context) error {
+	for _, p := range n.ports {
+		p.Mark()
+	}
+	return n.command(ctx, "system_reset", nil)
+}
+
+// PressPower presses the power button: an ACPI event that the node may obey.
+func (n *Node) PressPower(ctx context.Context) error {
+	return n.command(ctx, "system_powerdown", nil)
+}
+
+// SetLink plugs the cable of NIC i in or out.
+func (n *Node) SetLink(ctx context.Context, i int, up bool) error {
+	return n.command(ctx, "set_link", map[string]any{"name": nicName(i), "up": up})
+}
+
+// AddNIC plugs one more NIC into the running machine and returns its number.
+func (n *Node) AddNIC(ctx context.Context) (int, error) {
+	i := 0
+	for slices.Contains(n.nics, nicName(i)) {
+		i++
+	}
+	slot := i - n.cfg.NICs
+	if slot < 0 || slot >= hotplugSlots {
+		return 0, n.wrap("add NIC", fmt.Errorf("%d slots for hot-plug, all taken", hotplugSlots))
+	}
+	port := map[string]any{"type": "hubport", "id": portName(i), "hubid": hub}
+	if err := n.command(ctx, "netdev_add", port); err != nil {
+		return 0, err
+	}
+	nic := map[string]any{
+		"driver": "virtio-net-pci", "id": nicName(i), "netdev": portName(i),
+		"mac": n.MAC(i), "romfile": "", "bus": slotName(slot),
+	}
+	if err := n.command(ctx, "device_add", nic); err != nil {
+		return 0, err
+	}
+	n.nics = append(n.nics, nicName(i))
+	return i, nil
+}
+
+// RemoveNIC pulls a NIC that AddNIC plugged in, and waits until the node let go
+// of it. The others sit on the main bus, which has no hot-plug.
+func (n *Node) RemoveNIC(ctx context.Context, i int) error {
+	if i < n.cfg.NICs || !slices.Contains(n.nics, nicName(i)) {
+		return n.wrap("remove NIC", errors.New("not one that AddNIC plugged in"))
+	}
+	if err := n.command(ctx, "device_del", map[string]any{"id": nicName(i)}); err != nil {
+		return err
+	}
+	err := n.monitor.event(ctx, "DEVICE_DELETED", func(e Event) bool { return e.Data["device"] == nicName(i) })
+	if err != nil {
+		return n.wrap("remove NIC", err)
+	}
+	n.nics = slices.DeleteFunc(n.nics, func(s string) bool { return s == nicName(i) })
+	return n.command(ctx, "netdev_del", map[string]any{"id": portName(i)})
+}
+
+func (n *Node) command(ctx context.Context, name string, args map[string]any) error {
+	if !n.running() {
+		return n.wrap(name, errors.New("the node is off"))
+	}
+	if err := n.monitor.do(ctx, name, args); err != nil {
+		return n.wrap(name, n.why(err))
+	}
+	return nil
+}
