@@ -1,0 +1,199 @@
+// Package join is the node's side of the cluster protocol: it enrols once with
+// a ticket, joins on every boot by mutual TLS, and then keeps the membership
+// alive by heartbeats.
+//
+//	client, err := join.New(join.Config{Endpoints: .., Log: ..})
+//	grant, err := client.Enrol(ctx, join.Enrolment{..})   // first boot; keep the grant
+//	member, err := client.Join(ctx, join.Member{..})      // every boot
+//	err = member.Run(ctx)                                 // until ctx ends or we are refused
+//
+// Every step may be repeated, after a crash or a lost reply, with the same
+// result. A step ends with success, with the end of its context, or with a
+// *Refused, which repeating the request cannot change; everything else is
+// retried for ever, and Client.Waiting says at any time on what, why and since
+// when.
+//
+// Time comes only from contexts and timers, so tests run on a fake clock.
+package join
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/identity"
+)
+
+// Network is what a client needs of the machine's network.
+type Network interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Config is what every step needs. Only Network may be absent, and then is
+// the machine's own.
+type Config struct {
+	Endpoints []string       // host:port of the node parameters
+	Clock     identity.Clock // whether certificate dates can be checked yet; nil trusts the local clock
+	Log       *slog.Logger
+	Network   Network
+}
+
+// Client knows the ways to a cluster. One step runs at a time; Waiting and
+// Failures may be called at any time.
+type Client struct {
+	clock   identity.Clock
+	log     *slog.Logger
+	network Network
+	retries backoff
+
+	mu        sync.Mutex
+	given     []string // endpoints of the node parameters
+	learned   []string // addresses of the directory
+	waiting   *wait    // of the step that waits; nil when none does
+	lastError map[string]*Failure
+}
+
+// machine is the network of this machine. The zero Resolver and Dialer have no
+// deadlines of their own: the contexts have them.
+type machine struct {
+	net.Resolver
+	net.Dialer
+}
+
+// New returns a client for the given endpoints.
+func New(cfg Config) (*Client, error) {
+	if len(cfg.Endpoints) == 0 {
+		return nil, errors.New("find the cluster: no endpoints given")
+	}
+	for _, e := range cfg.Endpoints {
+		if err := identity.CheckAddress(e); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Network == nil {
+		cfg.Network = &machine{}
+	}
+	return &Client{
+		clock:     cfg.Clock,
+		log:       cfg.Log,
+		network:   cfg.Network,
+		retries:   backoff{int64n: rand.Int64N},
+		given:     cfg.Endpoints,
+		lastError: map[string]*Failure{},
+	}, nil
+}
+
+// learn makes a verified directory's addresses endpoints beside the given
+// ones, in place of those of the directory before.
+func (c *Client) learn(dir *clusterv1.Directory) {
+	var addrs []string
+	for _, ctl := range dir.GetControllers() {
+		addrs = append(addrs, ctl.GetAddresses()...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.learned = addrs
+	for e := range c.lastError { // or the map would grow with every directory
+		if !slices.Contains(c.given, e) && !slices.Contains(addrs, e) {
+			delete(c.lastError, e)
+		}
+	}
+}
+
+// endpoints returns all known endpoints in random order, but those last whose
+// controller answered and then failed: they win every race, and would be
+// chosen for ever.
+func (c *Client) endpoints() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Concat(c.given, c.learned)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	slices.SortStableFunc(all, func(a, b string) int { return c.answered(a) - c.answered(b) })
+	return all[:min(len(all), maxEndpoints)]
+}
+
+func (c *Client) answered(endpoint string) int {
+	if f := c.lastError[endpoint]; f != nil && f.Step == StepCall {
+		return 1
+	}
+	return 0
+}
+
+// Waiting says what the current step waits for, like "waiting 42s, attempt 7:
+// 3 of 3 endpoints failed: ..; next try in 8s". It is empty while nothing has
+// to be waited for.
+func (c *Client) Waiting() string {
+	c.mu.Lock()
+	w := c.waiting
+	c.mu.Unlock()
+	if w == nil {
+		return ""
+	}
+	return w.String()
+}
+
+// Failures returns the last error of each endpoint that has not worked since,
+// ordered by endpoint.
+func (c *Client) Failures() []*Failure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*Failure
+	for _, f := range c.lastError {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b *Failure) int { return strings.Compare(a.Endpoint, b.Endpoint) })
+	return out
+}
+
+func (c *Client) note(endpoint string, f *Failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f == nil {
+		delete(c.lastError, endpoint)
+		return
+	}
+	c.lastError[endpoint] = f
+}
+
+// attempt tries the endpoints until one passes TLS and then call, and returns
+// the session with it. It ends when all have failed (*Unreachable), when the
+// cluster refuses (*Refused), or with ctx.
+func (c *Client) attempt(ctx context.Context, conf *tls.Config, step string, call func(context.Context, *session) error) (*session, error) {
+	h := newHunt(c.network, conf, c.endpoints())
+	for {
+		conn, t := h.next(ctx)
+		if ctx.Err() != nil {
+			closeConn(conn)
+			return nil, ctx.Err()
+		}
+		if conn == nil {
+			break
+		}
+		s := newSession(conn, t.endpoint)
+		err := s.call(ctx, step, call)
+		if err == nil {
+			c.note(t.endpoint, nil)
+			return s, nil
+		}
+		s.close()
+		if ctx.Err() != nil || isRefused(err) {
+			return nil, err
+		}
+		h.fail(t, StepCall, err)
+	}
+	for _, f := range h.failed {
+		c.note(f.Endpoint, f)
+	}
+	return nil, &Unreachable{Endpoints: h.total, Failures: h.failed}
+}

@@ -1,0 +1,6 @@
+//go:build !faults
+
+package params
+
+// faults says whether this build has fault hooks for tests. A release has none.
+const faults = false
