@@ -270,19 +270,24 @@ func (n *Node) Close() error {
 
 // WaitSerial waits until the first serial port has shown a match since the
 // power came on, and returns the match with its groups. It fails at once if the
-// node goes off.
+// node is off.
 func (n *Node) WaitSerial(ctx context.Context, re *regexp.Regexp) ([]string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-n.Off():
-			// The last bytes may still be on their way to us.
-			<-n.reading[0]
-			cancel(fmt.Errorf("the node went off: QEMU: %s", n.qemu.ended()))
-		case <-ctx.Done():
-		}
-	}()
+	if len(n.reading) == 0 {
+		cancel(errors.New("the node is off"))
+	} else {
+		// A reader ends after the last byte that the node sent, or, if it is
+		// stopped, with the node.
+		go func(qemu *process, readerEnd <-chan struct{}) {
+			select {
+			case <-readerEnd:
+				<-qemu.done
+				cancel(fmt.Errorf("the node went off: QEMU: %s", qemu.ended()))
+			case <-ctx.Done():
+			}
+		}(n.qemu, n.reading[0])
+	}
 	m, err := n.ports[0].Wait(ctx, re)
 	if err != nil {
 		return nil, n.wrap("serial", err)

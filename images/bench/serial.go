@@ -122,6 +122,8 @@ func (p *Port) Mark() int {
 // Mark. Its error holds the last lines read.
 func (p *Port) Wait(ctx context.Context, re *regexp.Regexp) ([]string, error) {
 	for {
+		// Before the search, so that what came before the end is still found.
+		ended := ctx.Err() != nil
 		p.mu.Lock()
 		since, changed := p.data[p.mark:], p.changed
 		p.mu.Unlock()
@@ -132,10 +134,12 @@ func (p *Port) Wait(ctx context.Context, re *regexp.Regexp) ([]string, error) {
 			}
 			return groups, nil
 		}
+		if ended {
+			return nil, fmt.Errorf("wait for %q: %w\n%s", re, context.Cause(ctx), p.tail())
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for %q: %w\n%s", re, context.Cause(ctx), p.tail())
 		}
 	}
 }
