@@ -132,8 +132,8 @@ func CheckAddress(addr string) error {
 		return fmt.Errorf("check address %q: want a port of 1 to 65535", addr)
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		if ip.IsUnspecified() || ip.IsMulticast() {
-			return fmt.Errorf("check address %q: is no address of one machine", addr)
+		if ip.IsUnspecified() || ip.IsMulticast() || ip.Zone() != "" { // a zone means something on one machine only
+			return fmt.Errorf("check address %q: is no address that others can dial", addr)
 		}
 		return nil
 	}

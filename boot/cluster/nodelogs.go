@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/cluster/clusterv1/clusterv1connect"
+	"reveille/boot/cluster/dial"
+	"reveille/boot/cluster/storev1"
+	"reveille/boot/identity"
+)
+
+// A backlog streams without pauses; a node silent for this long in the middle
+// of one is gone. A follower may wait for ever: the operator ends it.
+const logIdle = 15 * time.Second
+
+// relay calls nodes as this controller.
+type relay struct {
+	authority   *identity.Authority
+	certificate tls.Certificate
+}
+
+// NodeLogs implements clusterv1connect.OperatorServiceHandler: it relays the
+// node's own log, from the first of its addresses that answers as that node.
+func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsRequest, out *connect.ServerStream[clusterv1.LogRecord]) error {
+	rec, seen, err := o.find(ctx, req.GetNode())
+	if err != nil {
+		return storeError(ctx, o.log, "NodeLogs", err)
+	}
+	if rec.msg.(*storev1.Node).GetRemoved() != nil {
+		return identity.Refuse(connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED,
+			fmt.Sprintf("node %s was removed from the cluster", req.GetNode()), "read its log on its console")
+	}
+	addrs := seen.msg.(*storev1.Presence).GetStatus().GetApiAddresses()
+	if len(addrs) == 0 {
+		return connect.NewError(connect.CodeUnavailable,
+			fmt.Errorf("node %s has not told an address of its API: it has not joined since it was enrolled", req.GetNode()))
+	}
+	if err := o.relay.logs(ctx, req, addrs, out.Send); err != nil {
+		return relayError(req.GetNode(), err)
+	}
+	return nil
+}
+
+func (r *relay) logs(ctx context.Context, req *clusterv1.NodeLogsRequest, addrs []string, send func(*clusterv1.LogRecord) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	want := identity.Peer{ClusterID: r.authority.ClusterID, Role: identity.RoleNode, Name: req.GetNode()}
+	client := dial.HTTPClient(addrs, identity.ClientTLS(r.authority.Certificate, r.certificate, want, identity.SystemClock))
+	defer client.CloseIdleConnections()
+	node := clusterv1connect.NewNodeServiceClient(client, dial.BaseURL, connect.WithReadMaxBytes(maxRequest))
+	logs := req.GetLogs()
+	if logs == nil {
+		logs = new(clusterv1.LogsRequest)
+	}
+	stream, err := node.Logs(ctx, logs)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }() // its error is Err's, or says that we left first
+	idle := time.AfterFunc(logIdle, func() {
+		if !logs.GetFollow() {
+			cancel()
+		}
+	})
+	defer idle.Stop()
+	for stream.Receive() {
+		idle.Reset(logIdle)
+		if err := send(cleanRecord(stream.Msg())); err != nil {
+			return err
+		}
+	}
+	return stream.Err()
+}
+
+func cleanRecord(r *clusterv1.LogRecord) *clusterv1.LogRecord {
+	r.Origin, r.Level, r.Text = printable(r.GetOrigin(), maxName), printable(r.GetLevel(), maxName), printable(r.GetText(), maxLogText)
+	return r
+}
+
+// relayError keeps the node's own refusals (a bad level, too many readers) and
+// makes the rest one answer: the node cannot be reached.
+func relayError(node string, err error) error {
+	var ce *connect.Error
+	if errors.As(err, &ce) && connect.IsWireError(ce) {
+		return connect.NewError(ce.Code(), fmt.Errorf("node %s: %s", node, printable(ce.Message(), maxReason)))
+	}
+	return connect.NewError(connect.CodeUnavailable,
+		fmt.Errorf("read log of node %s: %w; its console shows the same log", node, err))
+}
