@@ -48,7 +48,7 @@ const (
 var outcomes = map[Outcome][2]string{
 	Absent:       {"no config stored", "the node enrols with its ticket"},
 	Unreadable:   {"state partition unreadable", "check the disk labelled REVEILLE; nothing was changed on it"},
-	Corrupt:      {"config corrupt in every copy", "restore reveille/config.*, or remove the node and both files, then enrol with a new ticket"},
+	Corrupt:      {"config corrupt", "restore reveille/config.*, or remove the node and both files, then enrol with a new ticket"},
 	Newer:        {"config of a newer release", "boot the release that wrote it, or a later one"},
 	Foreign:      {"config sealed by another TPM", "move the disk back to its machine, or remove the node and the config, then enrol with a new ticket"},
 	Cleared:      {"TPM cleared since the config was sealed", "remove the node and the config, then enrol with a new ticket"},
