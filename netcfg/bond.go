@@ -30,7 +30,11 @@ type bondOption struct {
 	modes  string   // modes that have it, space-separated; "" for all
 	words  []string // names of the values, counting from 0; nil for numbers
 	lo, hi int      // of a number
+	def    string   // the driver's default, which an absent key asks for
 }
+
+// unmanaged is the default of an option that only an explicit wish changes.
+const unmanaged = "unmanaged"
 
 const (
 	modesARP     = "balance-rr active-backup balance-xor broadcast"
@@ -44,27 +48,27 @@ var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcas
 // them, because some depend on earlier ones: mode before all, miimon before
 // the delays that are counted in it.
 var bondOptions = []bondOption{
-	{name: "mode", key: "mode", attr: 1, size: 1, change: noPorts, words: bondModes},
-	{name: "miimon", key: "mii-monitor-interval", attr: 3, size: 4, hi: 1<<31 - 1},
-	{name: "updelay", key: "up-delay", attr: 4, size: 4, hi: 1<<31 - 1},
-	{name: "downdelay", key: "down-delay", attr: 5, size: 4, hi: 1<<31 - 1},
-	{name: "use_carrier", attr: 6, size: 1, hi: 1},
-	{name: "arp_interval", key: "arp-interval", attr: 7, size: 4, hi: 1<<31 - 1, modes: modesARP},
+	{name: "mode", key: "mode", attr: 1, size: 1, change: noPorts, words: bondModes, def: "balance-rr"},
+	{name: "miimon", key: "mii-monitor-interval", attr: 3, size: 4, hi: 1<<31 - 1, def: "0"},
+	{name: "updelay", key: "up-delay", attr: 4, size: 4, hi: 1<<31 - 1, def: "0"},
+	{name: "downdelay", key: "down-delay", attr: 5, size: 4, hi: 1<<31 - 1, def: "0"},
+	{name: "use_carrier", attr: 6, size: 1, hi: 1, def: unmanaged},
+	{name: "arp_interval", key: "arp-interval", attr: 7, size: 4, hi: 1<<31 - 1, modes: modesARP, def: "0"},
 	{name: "arp_ip_target", key: "arp-ip-targets", attr: 8},
-	{name: "arp_validate", key: "arp-validate", attr: 9, size: 4, modes: modesARP, words: []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}},
-	{name: "arp_all_targets", key: "arp-all-targets", attr: 10, size: 4, words: []string{"any", "all"}},
+	{name: "arp_validate", key: "arp-validate", attr: 9, size: 4, modes: modesARP, words: []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}, def: "none"},
+	{name: "arp_all_targets", key: "arp-all-targets", attr: 10, size: 4, words: []string{"any", "all"}, def: "any"},
 	{name: "primary", key: "primary", attr: 11, modes: modesPrimary},
-	{name: "primary_reselect", key: "primary-reselect-policy", attr: 12, size: 1, words: []string{"always", "better", "failure"}},
-	{name: "fail_over_mac", key: "fail-over-mac-policy", attr: 13, size: 1, change: noPorts, words: []string{"none", "active", "follow"}},
-	{name: "xmit_hash_policy", key: "transmit-hash-policy", attr: 14, size: 1, words: []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}},
-	{name: "resend_igmp", key: "resend-igmp", attr: 15, size: 4, hi: 255},
-	{name: "num_grat_arp", key: "gratuitous-arp", attr: 16, size: 1, hi: 255},
-	{name: "all_slaves_active", key: "all-members-active", attr: 17, size: 1, words: []string{"0", "1"}},
-	{name: "min_links", key: "min-links", attr: 18, size: 4, hi: 1<<31 - 1},
-	{name: "lp_interval", key: "learn-packet-interval", attr: 19, size: 4, lo: 1, hi: 1<<31 - 1},
-	{name: "packets_per_slave", key: "packets-per-member", attr: 20, size: 4, hi: 65535, modes: "balance-rr"},
-	{name: "lacp_rate", key: "lacp-rate", attr: 21, size: 1, change: down, modes: modesLACP, words: []string{"slow", "fast"}},
-	{name: "ad_select", key: "ad-select", attr: 22, size: 1, change: down, words: []string{"stable", "bandwidth", "count"}},
+	{name: "primary_reselect", key: "primary-reselect-policy", attr: 12, size: 1, words: []string{"always", "better", "failure"}, def: "always"},
+	{name: "fail_over_mac", key: "fail-over-mac-policy", attr: 13, size: 1, change: noPorts, words: []string{"none", "active", "follow"}, def: "none"},
+	{name: "xmit_hash_policy", key: "transmit-hash-policy", attr: 14, size: 1, words: []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}, def: "layer2"},
+	{name: "resend_igmp", key: "resend-igmp", attr: 15, size: 4, hi: 255, def: "1"},
+	{name: "num_grat_arp", key: "gratuitous-arp", attr: 16, size: 1, hi: 255, def: "1"},
+	{name: "all_slaves_active", key: "all-members-active", attr: 17, size: 1, words: []string{"0", "1"}, def: "0"},
+	{name: "min_links", key: "min-links", attr: 18, size: 4, hi: 1<<31 - 1, def: "0"},
+	{name: "lp_interval", key: "learn-packet-interval", attr: 19, size: 4, lo: 1, hi: 1<<31 - 1, def: "1"},
+	{name: "packets_per_slave", key: "packets-per-member", attr: 20, size: 4, hi: 65535, modes: "balance-rr", def: "1"},
+	{name: "lacp_rate", key: "lacp-rate", attr: 21, size: 1, change: down, modes: modesLACP, words: []string{"slow", "fast"}, def: "slow"},
+	{name: "ad_select", key: "ad-select", attr: 22, size: 1, change: down, words: []string{"stable", "bandwidth", "count"}, def: "stable"},
 }
 
 // bondOptionNamed is the option with that sysfs name, nil if there is none.

@@ -29,7 +29,7 @@ type link struct {
 	id   string
 	kind deviceKind
 
-	match match  // NICs only
+	match *match // NICs only; nil means the one named so
 	name  string // the name it shall have; "" for a matched NIC that keeps its own
 
 	mac       string // "" leaves it

@@ -42,7 +42,6 @@ type Op struct {
 	Settings []Setting // create: the device's; set: exactly one
 	Address  netip.Prefix
 	Route    Route
-	Proto    int // delete route: whose
 	File     string
 }
 

@@ -158,6 +158,7 @@ func (c *compiler) ethernet(l *link, m Mapping) {
 	if name.Set() && !validName(l.name) {
 		name.Invalid("is no interface name: 1 to 15 bytes without blanks, '/' and ':'")
 	}
+	l.match = &match{}
 	mm := on.Mapping(Keys{Known: []string{"macaddress", "driver", "name"}})
 	l.match.mac = macAddress(mm.Get("macaddress"))
 	l.match.name = glob(mm.Get("name"))

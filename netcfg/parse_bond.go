@@ -41,7 +41,7 @@ func (c *compiler) bond(l *link, m Mapping) {
 	for i := range bondOptions {
 		o := &bondOptions[i]
 		for _, e := range params.Entries() {
-			if e.Key == o.key || legacyBondKeys[e.Key] == o.key {
+			if o.key != "" && (e.Key == o.key || legacyBondKeys[e.Key] == o.key) {
 				c.bondParameter(l, o, e.Value)
 			}
 		}

@@ -2,45 +2,317 @@ package netcfg
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxPasses bounds one convergence. Every measured start state needs at
+	// most three passes that write and one that reads back; twice that leaves
+	// room for others who change things meanwhile.
+	maxPasses = 8
+
+	// dadWait bounds the wait for duplicate address detection: the kernel waits
+	// up to 1 s before it probes and 1 s after (RFC 4861 MAX_RTR_SOLICITATION_DELAY,
+	// RetransTimer), once per dad_transmits, which is 1 unless somebody raised it.
+	dadWait = 5 * time.Second
+
+	// settle is how long events may gather before the network is read again: a
+	// carrier change alone makes five, and a DAD result is worth a tenth of a
+	// second.
+	settle = 100 * time.Millisecond
+
+	// lookAgain is how often the network is read without any event, for what
+	// sends none (a sysctl) and for events that were lost. A read of a node's
+	// network takes a millisecond.
+	lookAgain = time.Minute
+
+	// Retries after an error start short, because most are races with drivers,
+	// and stay under a minute, because an operator may be waiting.
+	retryFirst = time.Second
+	retryMost  = time.Minute
 )
 
 // Options changes how a Reconciler works; the zero value serves a node.
 type Options struct {
 	// ResolvConf is the file that gets the document's name servers; "" leaves
-	// name resolution alone.
+	// name resolution alone. A document without servers never touches it.
 	ResolvConf string
+	// Applied is told each operation that succeeded; nil for nobody.
+	Applied func(Op)
 }
 
 // Report is what one Converge did.
 type Report struct {
 	Passes int    // observations, the last of which gave an empty plan
-	Writes int    // netlink requests, sysctl and file writes
-	Ops    []Op   // in the order they were done
+	Writes int    // netlink requests, sysctl and file writes, refused ones included
+	Ops    []Op   // those that succeeded, in the order they were done
 	Waits  []Wait // what no write can bring: a missing NIC, an address in DAD
 }
 
-// Reconciler keeps the machine's network as a Config wants it.
+// network is what a Reconciler works on: the kernel, or a fake of it.
+type network interface {
+	Observe(context.Context) (State, error)
+	Apply(context.Context, Op) error
+	Close() error
+}
+
+// events says that something changed, without saying what: whoever hears it
+// reads everything again. C is closed when no more will come.
+type events interface {
+	C() <-chan struct{}
+	Close() error
+}
+
+// Reconciler keeps the network of one namespace, that of the thread which
+// calls Converge and Run, as a Config wants it. Converge and Run must not run
+// at the same time; Status and WaitFor may be called from anywhere.
 type Reconciler struct {
-	cfg *Config
-	log *slog.Logger
-	opt Options
+	cfg   *Config
+	log   *slog.Logger
+	opt   Options
+	open  func() (network, error)
+	watch func() (events, error)
+
+	failures map[failedAddress]*dadRetry
+	said     map[string]string // per link, the last line logged
+
+	mu      sync.Mutex
+	status  Status
+	changed chan struct{} // closed when status changes
 }
 
 // New makes a reconciler; nothing is touched before Converge or Run.
 func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
-	return &Reconciler{cfg: cfg, log: log, opt: opt}
+	return &Reconciler{
+		cfg: cfg, log: log, opt: opt,
+		open:     func() (network, error) { return openKernel(opt.ResolvConf) },
+		watch:    func() (events, error) { return watchKernel() },
+		failures: map[failedAddress]*dadRetry{},
+		said:     map[string]string{},
+		changed:  make(chan struct{}),
+	}
 }
 
 // Converge makes the network what the document says: it observes, plans and
-// applies until the plan is empty.
-func (r *Reconciler) Converge(ctx context.Context) (Report, error) { return Report{}, nil }
+// applies until the plan is empty, then gives IPv6's duplicate address
+// detection up to 5 s. What it cannot bring about, such as a NIC that is not
+// there, is in the report and no error. The error is the operation that the
+// kernel refused twice, with its errno.
+func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
+	var report Report
+	net, err := r.open()
+	if err != nil {
+		return report, err
+	}
+	defer net.Close()
+	ev, err := r.watch()
+	if err != nil {
+		return report, err
+	}
+	defer ev.Close()
 
-// Run keeps the network converged until ctx ends.
-func (r *Reconciler) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+	waits, err := r.passes(ctx, net, &report)
+	patience := time.NewTimer(dadWait)
+	defer patience.Stop()
+	for err == nil && slices.ContainsFunc(waits, wait.passing) {
+		if !r.next(ctx, ev, patience.C) {
+			break
+		}
+		waits, err = r.passes(ctx, net, &report)
+	}
+	r.say()
+	return report, err
+}
+
+// next waits for an event and lets the ones that follow it gather. It is false
+// when patience or ctx ended first.
+func (r *Reconciler) next(ctx context.Context, ev events, patience <-chan time.Time) bool {
+	select {
+	case <-ev.C():
+	case <-patience:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-time.After(settle):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// passes observes, plans and applies until nothing is left to do. A refused
+// operation ends its pass; the next one plans from what is there by then, so a
+// race heals. An operation that is refused again is the error.
+func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([]wait, error) {
+	var refused string
+	var refusal error
+	for range maxPasses {
+		report.Passes++
+		have, err := net.Observe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.holdFailed(&have, time.Now())
+		ops, waits := plan(r.cfg, have)
+		r.publish(have, waits, len(ops) == 0, refusal)
+		report.Waits = report.Waits[:0]
+		for _, w := range waits {
+			report.Waits = append(report.Waits, w.Wait)
+		}
+		if len(ops) == 0 {
+			return waits, nil
+		}
+		failed, err := r.applyAll(ctx, net, ops, report)
+		if err != nil && failed == refused {
+			r.publish(have, waits, false, err)
+			return waits, err
+		}
+		refused, refusal = failed, err
+	}
+	if refusal == nil {
+		refusal = errors.New("something else keeps changing it")
+	}
+	return nil, fmt.Errorf("converge in %d passes: %w", maxPasses, refusal)
+}
+
+// applyAll does the operations up to the first that is refused, and says which.
+func (r *Reconciler) applyAll(ctx context.Context, net network, ops []Op, report *Report) (string, error) {
+	for _, op := range ops {
+		report.Writes++
+		if err := net.Apply(ctx, op); err != nil {
+			return op.String(), err
+		}
+		report.Ops = append(report.Ops, op)
+		r.log.Debug(op.String())
+		if r.opt.Applied != nil {
+			r.opt.Applied(op)
+		}
+	}
+	return "", nil
+}
+
+// Run keeps the network converged until ctx ends, and then returns nil. It
+// reads the network again after every link, address and route event, and each
+// minute without one. Every error is logged with what happens next.
+func (r *Reconciler) Run(ctx context.Context) error {
+	backoff := retryFirst
+	for ctx.Err() == nil {
+		err := r.watchOnce(ctx, &backoff)
+		if ctx.Err() != nil {
+			break
+		}
+		// Full jitter over the upper half: nodes that lost the same switch
+		// must not come back in step.
+		pause := backoff/2 + rand.N(backoff/2)
+		r.log.Error(fmt.Sprintf("%v, next try in %s", err, pause.Round(100*time.Millisecond)))
+		backoff = min(2*backoff, retryMost)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+var errEvents = errors.New("the kernel's event stream ended")
+
+// watchOnce converges after each event until an error.
+func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) error {
+	ev, err := r.watch()
+	if err != nil {
+		return err
+	}
+	defer ev.Close()
+	net, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer net.Close()
+	for {
+		var report Report
+		_, err := r.passes(ctx, net, &report)
+		for _, op := range report.Ops {
+			r.log.Info("repaired: " + op.String())
+		}
+		if err != nil {
+			return err
+		}
+		r.say()
+		*backoff = retryFirst
+		timer := time.NewTimer(min(lookAgain, r.nextRetry(time.Now())))
+		select {
+		case _, ok := <-ev.C():
+			if !ok {
+				return errEvents
+			}
+			select { // let what belongs together gather
+			case <-time.After(settle):
+			case <-ctx.Done():
+			}
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
 
 // Status is the network as of the last observation.
-func (r *Reconciler) Status() Status { return Status{} }
+func (r *Reconciler) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
 
-// WaitFor returns when ready says yes to a status, or with ctx's error.
-func (r *Reconciler) WaitFor(ctx context.Context, ready func(Status) bool) error { return nil }
+// WaitFor returns nil as soon as ready says yes to a status, or ctx's error.
+// Only Converge and Run make new statuses.
+func (r *Reconciler) WaitFor(ctx context.Context, ready func(Status) bool) error {
+	for {
+		r.mu.Lock()
+		status, changed := r.status, r.changed
+		r.mu.Unlock()
+		if ready(status) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Reconciler) publish(have State, waits []wait, converged bool, failure error) {
+	s := statusOf(r.cfg, have, waits)
+	s.Converged = converged
+	if failure != nil {
+		s.Failed = failure.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = s
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// say logs each link's line when it is another than last time.
+func (r *Reconciler) say() {
+	for _, l := range r.Status().Links {
+		line, level := l.line()
+		if line == "" || r.said[l.ID] == line {
+			continue
+		}
+		r.said[l.ID] = line
+		r.log.Log(context.Background(), level, line)
+	}
+}

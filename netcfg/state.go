@@ -10,7 +10,7 @@ type State struct {
 	Links      []LinkState    `yaml:"links"`     // by index
 	Addresses  []AddressState `yaml:"addresses"` // in the kernel's order
 	Routes     []RouteState   `yaml:"routes"`    // unicast routes with one next hop
-	ResolvConf string         `yaml:"resolv"`
+	ResolvConf *string        `yaml:"resolv"`    // nil: not ours to write
 }
 
 // LinkState is one interface.

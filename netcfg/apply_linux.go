@@ -1,0 +1,338 @@
+package netcfg
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// kernel carries operations out. It chooses nothing.
+type kernel struct {
+	nl         *rtnl
+	resolvConf string
+	index      map[string]int // of the last observation and what was made since
+}
+
+// openKernel works on the network namespace of the calling thread.
+func openKernel(resolvConf string) (*kernel, error) {
+	nl, err := dialRTNL()
+	if err != nil {
+		return nil, err
+	}
+	return &kernel{nl: nl, resolvConf: resolvConf}, nil
+}
+
+func (k *kernel) Close() error { return k.nl.close() }
+
+func (k *kernel) Observe(ctx context.Context) (State, error) {
+	s, err := k.nl.observe(ctx, k.resolvConf)
+	if err != nil {
+		return s, err
+	}
+	k.index = map[string]int{}
+	for _, l := range s.Links {
+		k.index[l.Name] = l.Index
+	}
+	return s, nil
+}
+
+// Apply does one operation; its error begins with the operation.
+func (k *kernel) Apply(ctx context.Context, op Op) error {
+	if err := k.apply(ctx, op); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+func (k *kernel) apply(ctx context.Context, op Op) error {
+	if op.Verb == OpResolvConf {
+		return writeFile(k.resolvConf, op.File)
+	}
+	if op.Verb == OpCreate {
+		return k.create(ctx, op)
+	}
+	index, ok := k.index[op.Link]
+	if !ok {
+		return unix.ENODEV
+	}
+	switch op.Verb {
+	case OpDelete:
+		return k.nl.write(ctx, unix.RTM_DELLINK, 0, ifInfo(index, 0, 0), none)
+	case OpRename:
+		err := k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.String(unix.IFLA_IFNAME, op.Other) })
+		if err == nil {
+			delete(k.index, op.Link)
+			k.index[op.Other] = index
+		}
+		return err
+	case OpDropAltName:
+		return k.nl.write(ctx, unix.RTM_DELLINKPROP, netlink.Excl|netlink.Append, ifInfo(index, 0, 0), func(ae *netlink.AttributeEncoder) {
+			ae.Nested(unix.IFLA_PROP_LIST, func(in *netlink.AttributeEncoder) error {
+				in.String(unix.IFLA_ALT_IFNAME, op.Other)
+				return nil
+			})
+		})
+	case OpUp:
+		return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, unix.IFF_UP, unix.IFF_UP), none)
+	case OpDown:
+		return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, 0, unix.IFF_UP), none)
+	case OpEnslave:
+		master, ok := k.index[op.Other]
+		if !ok {
+			return unix.ENODEV
+		}
+		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MASTER, uint32(master)) })
+	case OpRelease:
+		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MASTER, 0) })
+	case OpSet:
+		return k.set(ctx, index, op)
+	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
+		return k.address(ctx, index, op)
+	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
+		return k.route(ctx, index, op)
+	}
+	return fmt.Errorf("unknown operation %q", op.Verb)
+}
+
+func none(*netlink.AttributeEncoder) {}
+
+// setLink changes attributes and no flags: a whole flag word would undo what
+// somebody else changed since.
+func (k *kernel) setLink(ctx context.Context, index int, encode func(*netlink.AttributeEncoder)) error {
+	return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, 0, 0), encode)
+}
+
+func (k *kernel) create(ctx context.Context, op Op) error {
+	err := k.nl.write(ctx, unix.RTM_NEWLINK, netlink.Create|netlink.Excl, ifInfo(0, 0, 0), func(ae *netlink.AttributeEncoder) {
+		ae.String(unix.IFLA_IFNAME, op.Link)
+		if op.Other != "" {
+			ae.Uint32(unix.IFLA_LINK, uint32(k.index[op.Other]))
+		}
+		for _, s := range op.Settings {
+			if s.Name == "mac" {
+				ae.Bytes(unix.IFLA_ADDRESS, macBytes(s.Value))
+			}
+		}
+		ae.Nested(unix.IFLA_LINKINFO, func(in *netlink.AttributeEncoder) error {
+			in.String(unix.IFLA_INFO_KIND, op.Kind)
+			if op.Kind != string(kindDummy) {
+				in.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
+					return k.deviceData(data, op.Settings)
+				})
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	k.index[op.Link], err = k.indexOf(ctx, op.Link)
+	return err
+}
+
+// indexOf asks for the index of a device that was just made.
+func (k *kernel) indexOf(ctx context.Context, name string) (int, error) {
+	ae := netlink.NewAttributeEncoder()
+	ae.String(unix.IFLA_IFNAME, name)
+	attrs, err := ae.Encode()
+	if err != nil {
+		return 0, err
+	}
+	msgs, err := k.nl.execute(ctx, unix.RTM_GETLINK, 0, append(ifInfo(0, 0, 0), attrs...))
+	if err != nil {
+		return 0, plainError(err)
+	}
+	var s State
+	for _, m := range msgs {
+		if err := decodeLink(&s, m.Data); err != nil {
+			return 0, err
+		}
+	}
+	if len(s.Links) == 0 {
+		return 0, unix.ENODEV
+	}
+	return s.Links[0].Index, nil
+}
+
+func (k *kernel) deviceData(ae *netlink.AttributeEncoder, settings []Setting) error {
+	for _, s := range settings {
+		switch s.Name {
+		case "mac":
+		case "id":
+			id, err := strconv.ParseUint(s.Value, 10, 12)
+			if err != nil {
+				return err
+			}
+			ae.Uint16(unix.IFLA_VLAN_ID, uint16(id))
+		default:
+			if err := k.bondOption(ae, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *kernel) bondOption(ae *netlink.AttributeEncoder, s Setting) error {
+	o := bondOptionNamed(s.Name)
+	switch {
+	case o == nil:
+		return fmt.Errorf("no bond option %q", s.Name)
+	case o.name == "arp_ip_target":
+		ae.Nested(o.attr, func(in *netlink.AttributeEncoder) error {
+			for i, t := range strings.FieldsFunc(s.Value, func(r rune) bool { return r == ',' }) {
+				a, err := netip.ParseAddr(t)
+				if err != nil {
+					return err
+				}
+				in.Bytes(uint16(i), a.AsSlice())
+			}
+			return nil
+		})
+		return nil
+	case o.name == "primary":
+		ae.Uint32(o.attr, uint32(k.index[s.Value])) // 0 clears it
+		return nil
+	}
+	n, err := o.number(s.Value)
+	if err != nil {
+		return err
+	}
+	if o.size == 1 {
+		ae.Uint8(o.attr, uint8(n))
+	} else {
+		ae.Uint32(o.attr, n)
+	}
+	return nil
+}
+
+// set changes one attribute of a link, by netlink or, for IPv6's sysctls, by
+// file. The file's path is built with slashes, so a dotted name like bond0.100
+// is one element of it.
+func (k *kernel) set(ctx context.Context, index int, op Op) error {
+	s := op.Settings[0]
+	switch s.Name {
+	case "mtu":
+		mtu, err := strconv.ParseUint(s.Value, 10, 32)
+		if err != nil {
+			return err
+		}
+		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MTU, uint32(mtu)) })
+	case "mac":
+		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Bytes(unix.IFLA_ADDRESS, macBytes(s.Value)) })
+	case "accept_ra", "disable_ipv6", "addr_gen_mode":
+		path := filepath.Join("/proc/sys/net/ipv6/conf", op.Link, s.Name)
+		return os.WriteFile(path, []byte(s.Value+"\n"), 0)
+	}
+	return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) {
+		ae.Nested(unix.IFLA_LINKINFO, func(in *netlink.AttributeEncoder) error {
+			in.String(unix.IFLA_INFO_KIND, string(kindBond))
+			in.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error { return k.bondOption(data, s) })
+			return nil
+		})
+	})
+}
+
+// macBytes is of an address that Parse or the kernel made.
+func macBytes(s string) []byte {
+	mac, err := net.ParseMAC(s)
+	if err != nil {
+		return nil
+	}
+	return mac
+}
+
+// infinity is the lifetime of a permanent address (INFINITY_LIFE_TIME).
+const infinity = 0xffffffff
+
+func (k *kernel) address(ctx context.Context, index int, op Op) error {
+	typ, flags := netlink.HeaderType(unix.RTM_NEWADDR), netlink.Create|netlink.Excl
+	switch op.Verb {
+	case OpReplaceAddress:
+		flags = netlink.Replace
+	case OpDeleteAddress:
+		typ, flags = unix.RTM_DELADDR, 0
+	}
+	addr := op.Address.Addr()
+	return k.nl.write(ctx, typ, flags, ifAddr(op.Address, index), func(ae *netlink.AttributeEncoder) {
+		ae.Bytes(unix.IFA_LOCAL, addr.AsSlice())
+		ae.Bytes(unix.IFA_ADDRESS, addr.AsSlice())
+		if op.Verb == OpDeleteAddress {
+			return
+		}
+		if b, ok := broadcast(op.Address); ok {
+			ae.Bytes(unix.IFA_BROADCAST, b.AsSlice())
+		}
+		ae.Uint8(ifaProto, ownProto)
+		// struct ifa_cacheinfo: preferred and valid lifetime, two time stamps.
+		forever := binary.NativeEndian.AppendUint32(nil, infinity)
+		forever = binary.NativeEndian.AppendUint32(forever, infinity)
+		ae.Bytes(unix.IFA_CACHEINFO, append(forever, make([]byte, 8)...))
+	})
+}
+
+// broadcast is the IPv4 network's last address; /31 and /32 have none (RFC 3021).
+func broadcast(p netip.Prefix) (netip.Addr, bool) {
+	if !p.Addr().Is4() || p.Bits() >= 31 {
+		return netip.Addr{}, false
+	}
+	b := p.Masked().Addr().As4()
+	for bit := p.Bits(); bit < 32; bit++ {
+		b[bit/8] |= 0x80 >> (bit % 8)
+	}
+	return netip.AddrFrom4(b), true
+}
+
+func (k *kernel) route(ctx context.Context, index int, op Op) error {
+	r := op.Route
+	typ, flags := netlink.HeaderType(unix.RTM_NEWROUTE), netlink.Create|netlink.Excl
+	switch {
+	case op.Verb == OpReplaceRoute:
+		flags = netlink.Create | netlink.Replace
+	case op.Verb == OpDeleteRoute:
+		typ, flags = unix.RTM_DELROUTE, 0
+	case r.To.Addr().Is6():
+		// Beside a router advertisement's route of the same metric.
+		flags = netlink.Create | netlink.Append
+	}
+	return k.nl.write(ctx, typ, flags, rtMsg(r, ownProto), func(ae *netlink.AttributeEncoder) {
+		if r.To.Bits() > 0 {
+			ae.Bytes(unix.RTA_DST, r.To.Addr().AsSlice())
+		}
+		if r.Via.IsValid() {
+			ae.Bytes(unix.RTA_GATEWAY, r.Via.AsSlice())
+		}
+		if r.From.IsValid() {
+			ae.Bytes(unix.RTA_PREFSRC, r.From.AsSlice())
+		}
+		ae.Uint32(unix.RTA_OIF, uint32(index))
+		ae.Uint32(unix.RTA_PRIORITY, uint32(r.Metric))
+		ae.Uint32(unix.RTA_TABLE, uint32(r.Table))
+	})
+}
+
+// writeFile replaces a file whole: readers see the old or the new text, also
+// when the disk is full or the power fails.
+func writeFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the rename there is nothing to remove
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,184 @@
+package netcfg
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+func (p *planner) deleteAddress(a AddressState) {
+	if d := p.have.link(a.Link); d != nil {
+		p.do(Op{Verb: OpDeleteAddress, Link: d.Name, Address: a.Prefix})
+	}
+}
+
+// addresses makes the link's wanted addresses be there, and only there, and
+// removes those of ours that are not wanted any more. Foreign ones stay unless
+// they are in the way.
+func (p *planner) addresses(l *link, index int) {
+	d := p.have.link(index)
+	for _, want := range l.addresses {
+		if want.Addr().Is6() && d.NoIPv6 {
+			p.wait(l, waitIPv6, "the kernel has no IPv6 on it")
+			continue
+		}
+		p.address(l, d, want)
+	}
+	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool {
+		stale := a.Link == index && (a.Proto == ownProto && !slices.Contains(l.addresses, a.Prefix) ||
+			!l.linkLocal && a.Prefix.Addr().IsLinkLocalUnicast() && a.Prefix.Addr().Is6() && !slices.Contains(l.addresses, a.Prefix))
+		if stale {
+			p.deleteAddress(a)
+		}
+		return stale
+	})
+}
+
+// address removes whatever has the IP wrongly, then adds it unless it is there.
+func (p *planner) address(l *link, d *LinkState, want netip.Prefix) {
+	there := false
+	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool {
+		if a.Prefix.Addr() != want.Addr() || a.Link != d.Index && p.isLoopback(a.Link) {
+			return false
+		}
+		if a.Link == d.Index && a.Prefix == want && !(a.DADFailed && !a.Held) {
+			there = true
+			p.settled(l, d, a)
+			return false
+		}
+		p.deleteAddress(a)
+		return true
+	})
+	if there {
+		return
+	}
+	p.do(Op{Verb: OpAddAddress, Link: d.Name, Address: want})
+	p.have.Addresses = append(p.have.Addresses, AddressState{
+		Link: d.Index, Prefix: want, Proto: ownProto, Tentative: want.Addr().Is6(),
+	})
+}
+
+// settled converts an address that would expire, and names what its use still
+// waits for.
+func (p *planner) settled(l *link, d *LinkState, a AddressState) {
+	if a.Dynamic {
+		p.do(Op{Verb: OpReplaceAddress, Link: d.Name, Address: a.Prefix})
+	}
+	switch {
+	case a.DADFailed:
+		p.wait(l, waitDuplicate, "another machine has "+a.Prefix.Addr().String()+" (duplicate address detected)")
+	case a.Tentative && d.Carrier:
+		p.wait(l, waitDAD, a.Prefix.Addr().String()+" is not yet checked for duplicates")
+	}
+}
+
+// isLoopback spares the addresses that anycast keeps on lo.
+func (p *planner) isLoopback(index int) bool {
+	d := p.have.link(index)
+	return d != nil && d.Name == "lo"
+}
+
+// linkRoutes makes the link's wanted routes be there and removes ours that are
+// not wanted. On-link routes come first, because gateways are found through
+// them.
+func (p *planner) linkRoutes(l *link, index int) {
+	d := p.have.link(index)
+	routes := slices.Clone(l.routes)
+	slices.SortStableFunc(routes, func(a, b Route) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.To.Bits(), a.To.Bits()))
+	})
+	for _, r := range routes {
+		if r.To.Addr().Is6() && d.NoIPv6 {
+			continue // addresses() or the operator's log said why
+		}
+		p.route(l, d, r)
+	}
+}
+
+func rank(r Route) int {
+	if r.Via.IsValid() {
+		return 1
+	}
+	return 0
+}
+
+func (p *planner) route(l *link, d *LinkState, want Route) {
+	p.keep[RouteState{Link: d.Index, Route: want}] = true
+	held := p.routes[want.key()]
+	if slices.ContainsFunc(held, func(h RouteState) bool { return h.Link == d.Index && h.serves(want) }) {
+		return
+	}
+	if want.From.IsValid() && !p.canBe(want.From) {
+		p.wait(l, waitSource, "the route to "+want.where()+" needs the address "+want.From.String())
+		return
+	}
+	verb := OpAddRoute
+	if want.To.Addr().Is4() && len(held) > 0 {
+		// IPv4 has one place for a destination and metric: who holds it must go.
+		verb, held = OpReplaceRoute, held[1:]
+	}
+	if want.To.Addr().Is6() {
+		// IPv6 takes a second next hop beside the first, but not the same one
+		// with another source.
+		held = slices.DeleteFunc(slices.Clone(held), func(h RouteState) bool {
+			same := h.Proto == ownProto && h.Link == d.Index && h.Via == want.Via
+			if same {
+				p.deleteRoute(h)
+			}
+			return same
+		})
+	}
+	p.do(Op{Verb: verb, Link: d.Name, Route: want})
+	p.routes[want.key()] = append(slices.Clone(held), RouteState{Link: d.Index, Proto: ownProto, Route: want})
+}
+
+// serves reports whether the route in the kernel is the wanted one. A foreign
+// route that does the same is left to its owner.
+func (h RouteState) serves(want Route) bool {
+	got := h.Route
+	if h.Proto != ownProto && !want.From.IsValid() {
+		got.From = netip.Addr{}
+	}
+	return got == want
+}
+
+// canBe reports whether the kernel takes the address as a source now: an IPv6
+// address not before its duplicate check.
+func (p *planner) canBe(source netip.Addr) bool {
+	return slices.ContainsFunc(p.have.Addresses, func(a AddressState) bool {
+		return a.Prefix.Addr() == source && !a.Tentative && !a.DADFailed
+	})
+}
+
+func (p *planner) deleteRoute(r RouteState) {
+	if d := p.have.link(r.Link); d != nil {
+		p.do(Op{Verb: OpDeleteRoute, Link: d.Name, Route: r.Route})
+	}
+}
+
+// retire removes what an earlier document had: routes of ours that no link
+// wants, after all new ones are in place, and addresses of ours on links that
+// this document does not have.
+func (p *planner) retire() {
+	wanted := map[int]bool{}
+	for i := range p.want.links {
+		l := &p.want.links[i]
+		for _, index := range p.nics[l.id] {
+			wanted[index] = true
+		}
+		if d := p.wanted(l.id); d != nil {
+			wanted[d.Index] = true
+		}
+	}
+	for _, a := range p.have.Addresses {
+		if a.Proto == ownProto && !wanted[a.Link] {
+			p.deleteAddress(a)
+		}
+	}
+	for _, r := range p.have.Routes {
+		if r.Proto == ownProto && !p.keep[RouteState{Link: r.Link, Route: r.Route}] &&
+			slices.Contains(p.routes[r.key()], r) {
+			p.deleteRoute(r)
+		}
+	}
+}

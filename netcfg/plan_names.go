@@ -1,0 +1,246 @@
+package netcfg
+
+import (
+	"fmt"
+	"path"
+	"slices"
+)
+
+// borrowsMAC are the kinds that take over the MAC of a device below them, so
+// that a match by MAC must not see them.
+var borrowsMAC = []string{"bond", "bridge", "ipvlan", "macvlan", "macvtap", "team", "vlan", "vrf"}
+
+// bindNICs finds the interfaces that each wanted NIC means. An interface is
+// bound once; the document's order decides.
+func (p *planner) bindNICs() {
+	p.nics = map[string][]int{}
+	taken := map[int]bool{}
+	for i := range p.want.links {
+		l := &p.want.links[i]
+		if l.kind != kindNIC {
+			continue
+		}
+		var found []int
+		for _, d := range p.have.Links {
+			if !taken[d.Index] && l.means(d) {
+				found = append(found, d.Index)
+			}
+		}
+		if len(found) == 0 {
+			p.wait(l, waitNIC, l.missing())
+			continue
+		}
+		if l.match != nil && l.name != "" {
+			found = []int{p.preferred(found, l.name)} // a name is for one
+		}
+		for _, index := range found {
+			taken[index] = true
+		}
+		p.nics[l.id] = found
+	}
+}
+
+// preferred is the one that has the name already, else the first.
+func (p *planner) preferred(indices []int, name string) int {
+	for _, index := range indices {
+		if p.have.link(index).Name == name {
+			return index
+		}
+	}
+	return indices[0]
+}
+
+// means reports whether the document's link l is the interface d.
+func (l *link) means(d LinkState) bool {
+	m := l.match
+	if m == nil {
+		return d.Name == l.name
+	}
+	if d.Name == "lo" {
+		return m.name == "lo" && m.mac == "" && m.drivers == nil
+	}
+	if slices.Contains(borrowsMAC, d.Kind) {
+		return false
+	}
+	if m.mac != "" && m.mac != d.permanentMAC() {
+		return false
+	}
+	if m.name != "" {
+		// A renamed interface answers to the name that its document gave it.
+		if ok, _ := path.Match(m.name, d.Name); !ok && (l.name == "" || d.Name != l.name) {
+			return false
+		}
+	}
+	return m.drivers == nil || slices.ContainsFunc(m.drivers, func(glob string) bool {
+		ok, _ := path.Match(glob, d.Driver)
+		return ok
+	})
+}
+
+// permanentMAC is the burned-in address: a port of a bond shows the bond's.
+func (d LinkState) permanentMAC() string {
+	if d.PermMAC != "" {
+		return d.PermMAC
+	}
+	return d.MAC
+}
+
+// missing says what to look for in the machine.
+func (l *link) missing() string {
+	m := l.match
+	switch {
+	case m == nil:
+		return "no interface named " + l.name
+	case m.mac != "":
+		return "no interface with MAC " + m.mac
+	case m.drivers != nil:
+		return fmt.Sprintf("no interface of driver %s", m.drivers[0])
+	}
+	return "no interface whose name matches " + m.name
+}
+
+// clearNames frees the names of the devices that we shall create from what has
+// them wrongly: a device of another kind, another vlan, an alternative name.
+func (p *planner) clearNames() {
+	wanted := map[string]bool{}
+	for i := range p.want.links {
+		l := &p.want.links[i]
+		wanted[l.name] = l.name != ""
+		if l.kind == kindNIC {
+			continue
+		}
+		if d := p.have.named(l.name); d != nil && d.Kind != "" && !p.isBound(d.Index) && !p.fits(l, d) {
+			p.delete(d)
+		}
+	}
+	for i := range p.have.Links {
+		d := &p.have.Links[i]
+		for _, alt := range d.AltNames {
+			if wanted[alt] && p.have.named(alt) == nil {
+				p.do(Op{Verb: OpDropAltName, Link: d.Name, Other: alt})
+			}
+		}
+	}
+}
+
+func (p *planner) isBound(index int) bool {
+	for _, indices := range p.nics {
+		if slices.Contains(indices, index) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether d can become l without being made anew.
+func (p *planner) fits(l *link, d *LinkState) bool {
+	if d.Kind != string(l.kind) {
+		return false
+	}
+	if l.kind != kindVLAN {
+		return true
+	}
+	parent := p.wanted(l.vlan.parent)
+	return d.VLAN == l.vlan.id && (parent == nil || parent.Index == d.Parent)
+}
+
+// wanted is the interface that the wanted link id is now, nil if none is.
+func (p *planner) wanted(id string) *LinkState {
+	l := p.want.find(id)
+	if l.kind == kindNIC {
+		if indices := p.nics[id]; len(indices) > 0 {
+			return p.have.link(indices[0])
+		}
+		return nil
+	}
+	if d := p.have.named(l.name); d != nil && d.Kind == string(l.kind) {
+		return d
+	}
+	return nil
+}
+
+// delete plans the end of a device and of what the kernel takes with it: its
+// vlans, its addresses and routes, and its hold on ports.
+func (p *planner) delete(d *LinkState) {
+	p.do(Op{Verb: OpDelete, Link: d.Name})
+	p.forget(d.Index)
+}
+
+func (p *planner) forget(index int) {
+	for i := range p.have.Links {
+		if c := &p.have.Links[i]; c.Master == index {
+			c.Master, c.Up = 0, false
+		}
+	}
+	var children []int
+	p.have.Links = slices.DeleteFunc(p.have.Links, func(c LinkState) bool {
+		if c.Parent == index && c.Kind == string(kindVLAN) {
+			children = append(children, c.Index)
+		}
+		return c.Index == index
+	})
+	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool { return a.Link == index })
+	p.forgetRoutes(index)
+	for _, c := range children {
+		p.forget(c)
+	}
+}
+
+func (p *planner) forgetRoutes(index int) {
+	for key, routes := range p.routes {
+		p.routes[key] = slices.DeleteFunc(routes, func(r RouteState) bool { return r.Link == index })
+	}
+}
+
+// renameNICs gives matched interfaces their names, and whatever else has such
+// a name, or that of a device to create, another one.
+func (p *planner) renameNICs() {
+	todo := map[int]string{}
+	for i := range p.want.links {
+		l := &p.want.links[i]
+		if l.kind == kindNIC {
+			for _, index := range p.nics[l.id] {
+				if l.name != "" && p.have.link(index).Name != l.name {
+					todo[index] = l.name
+				}
+			}
+			continue
+		}
+		if d := p.have.named(l.name); d != nil && d.Kind != string(l.kind) && todo[d.Index] == "" && !p.isBound(d.Index) {
+			p.rename(d, aside(d)) // hardware that cannot be deleted
+		}
+	}
+	for len(todo) > 0 {
+		p.renameOne(todo)
+	}
+}
+
+// renameOne does a rename whose name is free; when none is, it moves a holder
+// out of the way, which also breaks cycles: eth0 <-> eth1.
+func (p *planner) renameOne(todo map[int]string) {
+	indices := make([]int, 0, len(todo))
+	for index := range todo {
+		indices = append(indices, index)
+	}
+	slices.Sort(indices)
+	for _, index := range indices {
+		if p.have.named(todo[index]) == nil {
+			p.rename(p.have.link(index), todo[index])
+			delete(todo, index)
+			return
+		}
+	}
+	holder := p.have.named(todo[indices[0]])
+	p.rename(holder, aside(holder))
+}
+
+// aside is a name that nobody wants, the one udev uses for the same purpose.
+func aside(d *LinkState) string { return fmt.Sprintf("rename%d", d.Index) }
+
+// rename takes the link down for it: before Linux 6.2 the kernel refuses to
+// rename a link that is up.
+func (p *planner) rename(d *LinkState, name string) {
+	p.down(d)
+	p.do(Op{Verb: OpRename, Link: d.Name, Other: name})
+	d.Name = name
+}

@@ -1,0 +1,38 @@
+package netcfg
+
+// waitKind tells the waits apart that the reconciler treats differently.
+type waitKind int
+
+const (
+	waitNIC       waitKind = iota // no such interface yet
+	waitParent                    // a vlan whose link is missing
+	waitMatch                     // more interfaces than the wish can be given to
+	waitIPv6                      // the kernel has no IPv6 on the link
+	waitDAD                       // the kernel still checks an address
+	waitDuplicate                 // the check failed
+	waitSource                    // a route's source address is not usable yet
+	waitCarrier                   // no carrier
+)
+
+type wait struct {
+	kind waitKind
+	Wait
+}
+
+func (p *planner) wait(l *link, kind waitKind, reason string) {
+	optional := l.optional
+	if b := p.want.bondOf(l.id); b != nil && b.optional {
+		optional = true
+	}
+	p.waits = append(p.waits, wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}})
+}
+
+// plan is Plan together with what no operation can bring.
+func plan(want *Config, have State) ([]Op, []wait) {
+	p := newPlanner(want, have)
+	p.run()
+	return p.ops, p.waits
+}
+
+// passing reports whether the wait ends by itself within seconds.
+func (w wait) passing() bool { return w.kind == waitDAD || w.kind == waitSource }
