@@ -168,7 +168,8 @@ func topFrame(lines []string) string {
 
 // isFrame tells whether a line is a function with its place on the next.
 func isFrame(lines []string, i int) bool {
-	return strings.HasSuffix(lines[i], ")") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "\t")
+	return strings.HasSuffix(lines[i], ")") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "\t") &&
+		(strings.Contains(lines[i+1], ".go:") || strings.Contains(lines[i+1], ".s:"))
 }
 
 func isRuntime(line string) bool {

@@ -72,10 +72,22 @@ func excerpt(r Record) (lines []string, rest string) {
 			break
 		}
 	}
-	if missing := int64(len(strings.TrimRight(text, "\n"))) + r.Cut; missing > 0 {
-		rest = fmt.Sprintf("(+%d lines, %s; all in the log)", strings.Count(text, "\n"), byteSize(missing))
+	return lines, remainder(strings.TrimRight(text, "\n"), r.Cut)
+}
+
+// remainder says what of a record is not on the console.
+func remainder(text string, cut int64) string {
+	if text == "" && cut == 0 {
+		return ""
 	}
-	return lines, rest
+	more := byteSize(int64(len(text)) + cut)
+	if n := strings.Count(text, "\n"); n > 0 {
+		more = fmt.Sprintf("%d lines, %s", n+1, more)
+	}
+	if cut > 0 {
+		return fmt.Sprintf("(+%s; the log lacks %s of it)", more, byteSize(cut))
+	}
+	return fmt.Sprintf("(+%s; all in the log)", more)
 }
 
 // wrap breaks a line at spaces where it can, so that each part fits.

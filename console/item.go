@@ -157,11 +157,11 @@ func (w *writer) writeLast(u lastLines) {
 	w.mu.Lock()
 	w.lanes.forget(laneCrash)
 	w.mu.Unlock()
-	text := "\r\n"
+	text := lineEnd
 	for _, s := range u.lines {
 		r := Record{Uptime: w.engine.log.clock(), Origin: "init", Level: Crash, Text: Clean(s)}
 		for _, line := range layout(r, 1, minTraceBudget) {
-			text += line + "\r\n"
+			text += line + lineEnd
 		}
 	}
 	// One attempt: the queue is empty now, so 4 KiB are taken at once or the

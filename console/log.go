@@ -32,16 +32,15 @@ type Clock func() time.Duration
 // Limits bound the memory of a Log, in bytes except Origins.
 type Limits struct {
 	Head    int // the first records of the boot, never evicted; one origin gets a quarter at most
-	Origin  int // what one origin may hold beyond the head
+	Origin  int // what one origin may hold beyond the head; one record, half of it
 	Total   int // all origins together; the largest gives way
-	Record  int // one text; crash texts may have half of Origin
 	Origins int // distinct origins with a budget of their own; later ones share one
 }
 
 // DefaultLimits suits an init that aims at 12 MiB resident: a kernel log is
 // some 60 KiB, an agent's boot some 20 KiB, a kept crash 128 KiB.
 func DefaultLimits() Limits {
-	return Limits{Head: 128 << 10, Origin: 256 << 10, Total: 2 << 20, Record: 16 << 10, Origins: 64}
+	return Limits{Head: 128 << 10, Origin: 256 << 10, Total: 2 << 20, Origins: 64}
 }
 
 // sink receives every record under the log's lock, in order; it must return
@@ -93,10 +92,8 @@ func (l *Log) Add(entries ...Entry) uint64 {
 
 // tidy makes an entry harmless and bounded. It needs no lock.
 func (l *Log) tidy(e *Entry) {
-	limit := l.limits.Record
-	if e.Level >= Crash {
-		e.Level, limit = Crash, l.limits.Origin/2
-	}
+	limit := l.limits.Origin / 2
+	e.Level = min(e.Level, Crash)
 	e.Origin = cleanOrigin(e.Origin)
 	var cut int
 	e.Text, cut = truncate(e.Text, limit)

@@ -42,6 +42,9 @@ func Open(dev string, spec Spec) (Port, error) {
 }
 
 func (t *tty) setup() error {
+	if t.spec.Kind == Screen {
+		return nil // whoever sits at the keyboard needs its settings
+	}
 	if err := t.setSerial(); err != nil {
 		return err
 	}
@@ -140,6 +143,11 @@ func (t *tty) Close() error {
 
 // Keep implements Keeper. Output that somebody stopped (TCOOFF) goes on.
 func (t *tty) Keep() (changed bool, err error) {
+	if t.spec.Kind == Screen {
+		return false, nil
+	}
+	// Fails only on a device that is going: the next write meets that.
+	unix.IoctlSetInt(t.fd, unix.TCXONC, unix.TCOON)
 	now, err := unix.IoctlGetTermios(t.fd, unix.TCGETS2)
 	if err != nil {
 		return false, fmt.Errorf("get terminal settings: %w", err)

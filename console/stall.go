@@ -19,7 +19,7 @@ func (w *writer) probe(now time.Time, drained bool) (time.Duration, error) {
 	if !drained && w.pace.queued == 0 {
 		// Nothing queued could drain, so something must be offered. A line
 		// end does no harm, and closes a line that was cut.
-		n, err := w.write(now, "\r\n")
+		n, err := w.write(now, lineEnd)
 		if err != nil {
 			return 0, err
 		}

@@ -77,6 +77,9 @@ type tally struct {
 	attached bool
 }
 
+// lineEnd is ours to write whole: the terminal's output processing is off.
+const lineEnd = "\r\n"
+
 // item is what is being written: a record, or something the writer says.
 type item struct {
 	rec   waiting
@@ -89,7 +92,8 @@ type item struct {
 
 func (it *item) crash() bool { return it.shown[Crash] > 0 }
 
-// landing is the end of an item in the byte stream.
+// landing is where an item can be read whole in the byte stream: before its
+// line end, which a flush may take and the next line then makes good.
 type landing struct {
 	end int
 	it  *item
@@ -315,9 +319,9 @@ func (w *writer) line(now time.Time) (string, bool) {
 			return "", false
 		}
 	}
-	line := w.cur.lines[w.cur.at] + "\r\n"
+	line := w.cur.lines[w.cur.at] + lineEnd
 	if w.broken && w.cur.at == 0 {
-		line = "\r\n" + line
+		line = lineEnd + line
 	}
 	return line, true
 }
@@ -330,7 +334,7 @@ func (w *writer) advance() {
 		return
 	}
 	w.broken = false
-	w.flight = append(w.flight, landing{end: w.sent, it: it})
+	w.flight = append(w.flight, landing{end: w.sent - len(lineEnd), it: it})
 	w.cur = nil
 	w.mu.Lock()
 	w.tally.shown += it.shown.Total()
