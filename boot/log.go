@@ -1,0 +1,26 @@
+package boot
+
+import (
+	"context"
+
+	"reveille/boot/nodeapi"
+	"reveille/boot/proc"
+)
+
+// initLog is init's log as the node API serves it.
+type initLog struct{ init *proc.Client }
+
+// Read implements nodeapi.LogSource.
+func (l initLog) Read(ctx context.Context, q nodeapi.Query) (nodeapi.Page, error) {
+	page, err := l.init.Log(ctx, proc.LogQuery{From: q.From, Origins: q.Origins, Level: q.Level, Max: q.Max, Wait: q.Wait})
+	if err != nil {
+		return nodeapi.Page{Next: q.From}, err
+	}
+	out := nodeapi.Page{Lost: page.Lost, Next: page.Next, End: page.End}
+	for _, r := range page.Records {
+		out.Records = append(out.Records, nodeapi.Record{
+			Seq: r.Seq, Uptime: r.Uptime, Origin: r.Origin, Level: r.Level, Text: r.Text,
+		})
+	}
+	return out, nil
+}

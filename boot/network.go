@@ -1,0 +1,90 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"reveille/netcfg"
+)
+
+const resolvConf = "/etc/resolv.conf"
+
+// degradedAfter is how long a link that the document wants may keep a node
+// from joining that has an address already. It is the stage's patience: a
+// node with one dead port is better in the cluster, telling of it, than out.
+const degradedAfter = 10 * time.Second
+
+// network makes the network what the parameters say, and keeps it so. The
+// stage is done when everything wanted is there, or when enough is there to
+// reach a cluster and the rest has had its time.
+func (n *Node) network(ctx context.Context) error {
+	log := n.logger("netcfg")
+	for _, name := range n.params.Network.Modules() {
+		if err := n.loader.Load(name); err != nil {
+			log.Warn(err.Error() + ", going on: the kernel may have it built in")
+		}
+	}
+	if n.net == nil {
+		n.net = netcfg.New(n.params.Network, log, netcfg.Options{
+			ResolvConf: resolvConf,
+			Applied:    func(netcfg.Op) { n.fault("network-half") },
+		})
+		n.track.Explain("network", func() string { return explainNetwork(n.net.Status()) })
+	}
+	if _, err := n.net.Converge(ctx); err != nil {
+		return err
+	}
+	n.keep(ctx, "netcfg", n.net.Run)
+	return n.awaitLinks(ctx)
+}
+
+func (n *Node) awaitLinks(ctx context.Context) error {
+	patience, cancel := context.WithTimeout(ctx, degradedAfter)
+	defer cancel()
+	err := n.net.WaitFor(patience, allThere)
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if err := n.net.WaitFor(ctx, reachable); err != nil {
+		return err
+	}
+	if missing := explainNetwork(n.net.Status()); missing != "" {
+		n.logger("netcfg").Warn("going on degraded: " + missing)
+	}
+	return nil
+}
+
+// allThere is a network with nothing left to wait for.
+func allThere(s netcfg.Status) bool {
+	return s.Failed == "" && s.Converged && explainNetwork(s) == "" && len(s.Addresses) > 0
+}
+
+// reachable is a network that can carry a join.
+func reachable(s netcfg.Status) bool { return len(s.Addresses) > 0 }
+
+// explainNetwork words what the network still lacks, empty for nothing.
+func explainNetwork(s netcfg.Status) string {
+	if s.Failed != "" {
+		return s.Failed
+	}
+	var first string
+	more := 0
+	for _, w := range s.Waits {
+		switch {
+		case w.Optional:
+		case first == "":
+			first = w.String()
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		first += fmt.Sprintf(" (and %d more)", more)
+	}
+	return first
+}

@@ -1,0 +1,156 @@
+package boot
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"reveille/boot/join"
+	"reveille/boot/modules"
+	"reveille/boot/params"
+	"reveille/boot/proc"
+	"reveille/console"
+	"reveille/netcfg"
+)
+
+// Options is what init hands its agent.
+type Options struct {
+	Control     net.Conn                         // the control socket
+	Logger      func(origin string) *slog.Logger // into init's log
+	Incarnation uint64                           // 1 for the first agent of this boot
+	Build       Build
+}
+
+// Build says which program this is.
+type Build struct {
+	ID   string
+	Time time.Time // of its last change: no clock of ours may be before it
+}
+
+// Node is one boot of one machine as the agent sees it. Each stage fills in
+// what the stages after it need; a field is written before its stage is done
+// and only read afterwards, so the table's order is its lock.
+type Node struct {
+	init        *proc.Client
+	logger      func(origin string) *slog.Logger
+	track       *Tracker
+	incarnation uint64
+	build       Build
+	bootID      string
+	settings    params.Settings // of the command line
+
+	loader    *modules.Loader    // modules
+	params    *params.Params     // parameters
+	partition partition          // parameters, or config when the disk is late
+	net       *netcfg.Reconciler // network
+	clockSet  trustedClock       // clock, and again by config and join
+	opened    opened             // config
+	client    *join.Client       // config
+	member    *join.Membership   // join
+
+	changing sync.Mutex // held while the stored config changes
+	upkeep   sync.Map   // names of what keep runs
+}
+
+const levelStage = console.LevelStage
+
+// Run is the agent's life: the stages, then the upkeep of what they set up. It
+// returns when ctx ends.
+func Run(ctx context.Context, o Options) error {
+	n := &Node{
+		init:        proc.NewClient(o.Control),
+		logger:      o.Logger,
+		track:       NewTracker(Stages),
+		incarnation: o.Incarnation,
+		build:       o.Build,
+		bootID:      bootID(),
+	}
+	n.settings = n.readSettings()
+	if o.Incarnation > 1 {
+		n.logger("agent").Warn("started again after a crash", "incarnation", o.Incarnation)
+	}
+	go n.report(ctx)
+	r := &runner{stages: Stages, node: n, track: n.track, logger: n.logger}
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// readSettings takes what is right of the command line; what is wrong there
+// is named when the parameters are read.
+func (n *Node) readSettings() params.Settings {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		n.logger("agent").Warn("read kernel command line: " + err.Error() + ", going on without its settings")
+	}
+	settings, _ := params.ParseCommandLine(strings.TrimSpace(string(line)))
+	return settings
+}
+
+// heartbeat is how often init hears from a healthy agent at least.
+const heartbeat = 2 * time.Second
+
+// report keeps init informed of the stage and of what is awaited.
+func (n *Node) report(ctx context.Context) {
+	for {
+		changed := n.track.Changed()
+		stage, waiting := n.track.Now()
+		// An init that does not answer is dying with the machine, ignoring.
+		_ = n.init.SetStage(ctx, proc.Progress{Stage: stage, Waiting: waiting})
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-time.After(heartbeat):
+		}
+	}
+}
+
+// keep runs an upkeep until ctx ends. One that returns is run again: nothing
+// that a stage set up may quietly stop. A stage that is tried again may ask
+// for the same again.
+func (n *Node) keep(ctx context.Context, origin string, upkeep func(context.Context) error) {
+	if _, runs := n.upkeep.LoadOrStore(origin, true); runs {
+		return
+	}
+	go func() {
+		log := n.logger(origin)
+		pause := retries{}
+		for {
+			begun := time.Now()
+			err := upkeep(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if time.Since(begun) > time.Minute {
+				pause = retries{} // it was well for long enough
+			}
+			wait := pause.next()
+			text := "ended"
+			if err != nil {
+				text = err.Error()
+			}
+			log.Warn(text + "; next try in " + shortDuration(wait).String())
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+		}
+	}()
+}
+
+// bootID is the kernel's random name of this boot (drivers/char/random.c).
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -1,0 +1,187 @@
+package pid1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reveille/boot/proc"
+	"reveille/console"
+)
+
+const (
+	// A crash that a device's bad moment caused is cured by the first quick
+	// restart; one that repeats must not fill consoles and log.
+	firstRestart = 500 * time.Millisecond
+	lastRestart  = 30 * time.Second
+	// stableAgent is how long an agent must live for its next death to be
+	// treated as a first one.
+	stableAgent = time.Minute
+	// lastWords bounds the wait for what a dead agent's pipes still hold; it
+	// is memory already, unless a process it left behind holds them open.
+	lastWords = 2 * time.Second
+)
+
+// keepAgent runs the agent for as long as the machine runs.
+func (i *Init) keepAgent(ctx context.Context) {
+	delay := firstRestart
+	for n := uint64(1); ; n++ {
+		begun := time.Now()
+		reason := i.runAgent(ctx, n)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > stableAgent {
+			delay = firstRestart
+		}
+		i.error("agent %d ended: %s; starting it again in %s", n, reason, delay)
+		if !pause(ctx, delay) {
+			return
+		}
+		delay = min(delay*2, lastRestart)
+	}
+}
+
+// runAgent runs one incarnation to its end, and returns why it ended.
+func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
+	words := console.NewCrashCollector(console.DefaultCrashHead, console.DefaultCrashTail, func(line string) {
+		i.log.Append(proc.AgentName, console.Warn, line) // it prints nothing there but its end
+	})
+	pair, err := newAgentSockets()
+	if err != nil {
+		return err.Error()
+	}
+	defer pair.close()
+	spec := proc.Spec{
+		Name:        proc.AgentName,
+		Incarnation: incarnation,
+		Path:        i.options.Program,
+		Argv:        i.options.AgentArgs,
+		Env:         []string{"REVEILLE_INCARNATION=" + strconv.FormatUint(incarnation, 10), "GOTRACEBACK=all"},
+	}
+	_, err = i.table.Start(spec, proc.Output{
+		Stdout: i.lines(proc.AgentName),
+		Stderr: func(r io.Reader) { _, _ = io.Copy(words, r) }, // ends with the pipe
+	}, pair.logTheirs, pair.controlTheirs)
+	if err != nil {
+		return err.Error()
+	}
+	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	logged := make(chan struct{})
+	go func() { defer close(logged); i.receiveLog(pair.log) }()
+	go func() {
+		if err := proc.Serve(serving, pair.control, i.operations()); err != nil {
+			i.warn("control socket: %v", err)
+		}
+	}()
+
+	p, err := i.table.Wait(context.Background(), proc.AgentName, incarnation)
+	if err != nil {
+		return err.Error() // cannot be: we hold the row
+	}
+	drained, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	_ = i.table.Drained(drained, proc.AgentName, incarnation) // what is missing then is held by another process
+	select {
+	case <-logged:
+	case <-drained.Done():
+	}
+	if ctx.Err() == nil {
+		i.publish(p, words)
+	}
+	return p.Exit.String()
+}
+
+// publish puts a dead agent's last words on record, after all it had logged.
+func (i *Init) publish(p proc.Process, words *console.CrashCollector) {
+	i.mu.Lock()
+	stage := i.progress.Stage
+	i.crashes.Count++
+	i.mu.Unlock()
+	report := console.Summarise(console.CrashFacts{
+		Process:     proc.AgentName,
+		Build:       i.options.BuildID,
+		Incarnation: int(p.Incarnation),
+		Uptime:      p.Exit.At,
+		Ran:         p.Exit.At - p.Started,
+		Stage:       stage,
+		WaitStatus:  p.Exit.String(),
+	}, words.Text())
+	report.Publish(i.log)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.crashes.Last = report.Reason
+}
+
+// lines reads a process's output into the log, line by line.
+func (i *Init) lines(origin string) func(io.Reader) {
+	return func(r io.Reader) {
+		if err := console.Copy(i.log, r, origin, console.Info); err != nil {
+			i.warn("read output of %s: %v", origin, err)
+		}
+	}
+}
+
+// receiveLog takes the agent's records in until its end of the socket closes,
+// which it does with the process.
+func (i *Init) receiveLog(conn net.Conn) {
+	buf := make([]byte, console.MaxPacket)
+	for {
+		n, err := conn.Read(buf)
+		if n == 0 || err != nil {
+			return
+		}
+		entry, err := console.DecodePacket(buf[:n])
+		if err != nil {
+			i.warn("log socket: %v", err)
+			continue
+		}
+		i.log.Add(entry)
+	}
+}
+
+// agentSockets are the log socket, one packet a record, and the control
+// socket, a stream. The agent has its ends as file descriptors 3 and 4.
+type agentSockets struct {
+	log, control             net.Conn
+	logTheirs, controlTheirs *os.File
+}
+
+func newAgentSockets() (s agentSockets, err error) {
+	if s.log, s.logTheirs, err = socketPair(unix.SOCK_SEQPACKET); err != nil {
+		return s, err
+	}
+	if s.control, s.controlTheirs, err = socketPair(unix.SOCK_STREAM); err != nil {
+		s.log.Close()
+		s.logTheirs.Close()
+		return s, err
+	}
+	return s, nil
+}
+
+func (s agentSockets) close() {
+	s.log.Close()
+	s.control.Close()
+}
+
+func socketPair(kind int) (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make socket pair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "agent"), os.NewFile(uintptr(fds[1]), "init")
+	defer ours.Close() // FileConn works on a duplicate
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("use socket pair: %w", err), theirs.Close())
+	}
+	return conn, theirs, nil
+}

@@ -1,0 +1,61 @@
+package pid1
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"reveille/console"
+)
+
+// findConsoles bounds the search: it reads a few files of /proc and /sys, and
+// a driver that hangs there must not hold the boot.
+const findConsoles = 3 * time.Second
+
+// openConsoles takes the consoles over from the kernel: from here on each has
+// one writer, ours, which also shows what the kernel says.
+func (i *Init) openConsoles(ctx context.Context) {
+	if err := console.TamePrintk(); err != nil {
+		i.warn("%v, going on: the kernel may write over our lines", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, findConsoles)
+	defer cancel()
+	specs, notes := console.Discover(ctx, os.DirFS("/"))
+	for _, note := range notes {
+		i.info("consoles: %s", note)
+	}
+	for _, spec := range specs {
+		i.screens.Add(spec, func() (console.Port, error) { return console.Open("/dev", spec) })
+	}
+}
+
+// readKernel takes the kernel's log in for as long as the machine runs. What
+// the kernel printed by itself before us is in the log, not on the consoles
+// again.
+func (i *Init) readKernel(ctx context.Context) {
+	began := console.BootTime()
+	cmdline, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		i.warn("read kernel command line: %v, going on without it", err)
+	}
+	least := console.KernelThreshold(string(cmdline))
+	for {
+		err := i.readKernelOnce(ctx, least, began)
+		if ctx.Err() != nil {
+			return
+		}
+		i.warn("%v; next try in %s", err, lastRestart)
+		if !pause(ctx, lastRestart) {
+			return
+		}
+	}
+}
+
+func (i *Init) readKernelOnce(ctx context.Context, least console.Level, since time.Duration) error {
+	f, err := console.OpenKmsg()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return console.ReadKernel(ctx, i.log, f, least, since)
+}

@@ -1,0 +1,241 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipeSize is what F_SETPIPE_SZ asks for on a child's output: the largest that
+// an unprivileged limit allows (fs.pipe-max-size), so that a burst does not
+// make the child wait for init's scheduling.
+const pipeSize = 1 << 20
+
+// Table holds every process that init started, running or the last exited of
+// its name.
+type Table struct {
+	now func() time.Duration
+
+	mu    sync.Mutex // held across fork and registration: see reapOne
+	procs map[string]*entry
+}
+
+type entry struct {
+	Process
+	exited  chan struct{} // closed when Exit is set
+	drained chan struct{} // closed when both outputs reached their end
+}
+
+// NewTable makes an empty table; now is the time since boot.
+func NewTable(now func() time.Duration) *Table {
+	return &Table{now: now, procs: map[string]*entry{}}
+}
+
+// Output is who reads what a child writes, each to the end, without waiting
+// for anything else: a pipe that is not read hangs the process that dies into
+// it. A reader that gives up early is relieved by one that throws away.
+type Output struct {
+	Stdout, Stderr func(io.Reader)
+}
+
+// Start runs spec in a session of its own, with stdin from /dev/null and extra
+// as file descriptors 3 and up (closed here afterwards). It refuses a name that
+// still runs: a second incarnation beside the first is never right.
+func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error) {
+	defer closeAll(extra)
+	if spec.Name == "" || spec.Path == "" || len(spec.Argv) == 0 {
+		return Process{}, fmt.Errorf("start %q: a name and a command are needed", spec.Name)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.procs[spec.Name]; e != nil && e.Running() {
+		return Process{}, fmt.Errorf("start %s: already runs as pid %d, incarnation %d", spec.Name, e.PID, e.Incarnation)
+	}
+	pipes, err := newPipes()
+	if err != nil {
+		return Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	pid, err := fork(spec, append([]*os.File{pipes.null, pipes.outW, pipes.errW}, extra...))
+	closeAll([]*os.File{pipes.null, pipes.outW, pipes.errW})
+	if err != nil {
+		closeAll([]*os.File{pipes.outR, pipes.errR})
+		return Process{}, fmt.Errorf("start %s: exec %s: %w", spec.Name, spec.Path, err)
+	}
+	e := &entry{
+		Process: Process{Spec: spec, PID: pid, Started: t.now()},
+		exited:  make(chan struct{}),
+		drained: make(chan struct{}),
+	}
+	t.procs[spec.Name] = e
+	go pipes.drain(out, e.drained)
+	return e.Process, nil
+}
+
+func fork(spec Spec, files []*os.File) (int, error) {
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		fds[i] = f.Fd()
+	}
+	return syscall.ForkExec(spec.Path, spec.Argv, &syscall.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   spec.Env,
+		Files: fds,
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+}
+
+type pipes struct{ null, outR, outW, errR, errW *os.File }
+
+func newPipes() (p pipes, err error) {
+	if p.null, err = os.Open(os.DevNull); err != nil {
+		return p, err
+	}
+	if p.outR, p.outW, err = os.Pipe(); err != nil {
+		closeAll([]*os.File{p.null})
+		return p, fmt.Errorf("make pipe: %w", err)
+	}
+	if p.errR, p.errW, err = os.Pipe(); err != nil {
+		closeAll([]*os.File{p.null, p.outR, p.outW})
+		return p, fmt.Errorf("make pipe: %w", err)
+	}
+	for _, w := range []*os.File{p.outW, p.errW} {
+		// Refused by a lower system limit: then the pipe stays at 64 KiB,
+		// which is slower under a burst and otherwise the same, ignoring.
+		_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize)
+	}
+	return p, nil
+}
+
+func (p pipes) drain(out Output, done chan<- struct{}) {
+	var both sync.WaitGroup
+	both.Go(func() { drain(p.outR, out.Stdout) })
+	both.Go(func() { drain(p.errR, out.Stderr) })
+	both.Wait()
+	close(done)
+}
+
+func drain(r *os.File, read func(io.Reader)) {
+	defer r.Close()
+	read(r)
+	_, _ = io.Copy(io.Discard, r) // nothing is left, or nobody to tell
+}
+
+// Reap collects exits until ctx ends. Each value on sigchld stands for one or
+// more exits.
+func (t *Table) Reap(ctx context.Context, sigchld <-chan os.Signal) {
+	for {
+		for t.reapOne() {
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-sigchld:
+		}
+	}
+}
+
+// reapOne collects one exit, and tells whether there may be more. It holds the
+// lock from wait4 to the record: Start holds it from fork to the record, so a
+// child that exits at once is found, and Signal holds it too, so that a pid
+// freed here and reused by the kernel is never signalled.
+func (t *Table) reapOne() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var ws syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+	if err == syscall.EINTR {
+		return true
+	}
+	if err != nil || pid <= 0 {
+		return false // ECHILD: no children; 0: none has exited
+	}
+	for _, e := range t.procs {
+		if e.PID == pid && e.Running() {
+			e.Exit = exitOf(ws, t.now())
+			close(e.exited)
+			return true
+		}
+	}
+	return true // an orphan that the kernel handed to init
+}
+
+// List returns all rows, by name.
+func (t *Table) List() []Process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows := make([]Process, 0, len(t.procs))
+	for _, e := range t.procs {
+		rows = append(rows, e.Process)
+	}
+	slices.SortFunc(rows, func(a, b Process) int { return strings.Compare(a.Name, b.Name) })
+	return rows
+}
+
+// Wait returns the row of name and incarnation once it has exited. Its output
+// may still be arriving; see Drained.
+func (t *Table) Wait(ctx context.Context, name string, incarnation uint64) (Process, error) {
+	e, err := t.find(name, incarnation)
+	if err != nil {
+		return Process{}, err
+	}
+	select {
+	case <-ctx.Done():
+		return Process{}, ctx.Err()
+	case <-e.exited:
+		return e.Process, nil
+	}
+}
+
+// Drained returns once everything that name wrote has been read, or ctx ends:
+// a grandchild that kept the pipe open must not hold the caller for ever.
+func (t *Table) Drained(ctx context.Context, name string, incarnation uint64) error {
+	e, err := t.find(name, incarnation)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.drained:
+		return nil
+	}
+}
+
+// Signal sends sig to the process group of name, if that incarnation still
+// runs.
+func (t *Table) Signal(name string, incarnation uint64, sig syscall.Signal) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.procs[name]
+	if e == nil || e.Incarnation != incarnation || !e.Running() {
+		return fmt.Errorf("signal %s incarnation %d: not running", name, incarnation)
+	}
+	if err := syscall.Kill(-e.PID, sig); err != nil {
+		return fmt.Errorf("signal %s (pid %d): %w", name, e.PID, err)
+	}
+	return nil
+}
+
+func (t *Table) find(name string, incarnation uint64) (*entry, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.procs[name]
+	if e == nil || e.Incarnation != incarnation {
+		return nil, fmt.Errorf("no process %s with incarnation %d", name, incarnation)
+	}
+	return e, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

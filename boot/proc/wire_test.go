@@ -1,0 +1,89 @@
+package proc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func serving(t *testing.T, ops map[string]Handler) (*Client, net.Conn) {
+	t.Helper()
+	server, client := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(t.Context(), server, ops) }()
+	t.Cleanup(func() {
+		client.Close()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return NewClient(client), client
+}
+
+func TestCallsMeetTheirReplies(t *testing.T) {
+	release := make(chan struct{})
+	client, _ := serving(t, map[string]Handler{
+		OpWait: Handle(func(ctx context.Context, in Target) (Process, error) {
+			select { // the waiting call must hold nobody
+			case <-release:
+			case <-ctx.Done():
+			}
+			return Process{Spec: Spec{Name: in.Name}, Exit: &Exit{Code: 3}}, nil
+		}),
+		OpStart: Handle(func(_ context.Context, in Spec) (Process, error) {
+			if in.Name == "bad" {
+				return Process{}, errors.New("no such file")
+			}
+			return Process{Spec: in, PID: 7}, nil
+		}),
+	})
+	var all sync.WaitGroup
+	all.Go(func() {
+		p, err := client.Wait(t.Context(), Target{Name: "slow"})
+		if err != nil || p.Name != "slow" || p.Exit.Code != 3 {
+			t.Errorf("wait: %+v, %v", p, err)
+		}
+	})
+	for n := range 50 {
+		all.Go(func() {
+			name := fmt.Sprint("s", n)
+			p, err := client.Start(t.Context(), Spec{Name: name})
+			if err != nil || p.Name != name {
+				t.Errorf("start %s: %+v, %v", name, p, err)
+			}
+		})
+	}
+	all.Go(func() {
+		if _, err := client.Start(t.Context(), Spec{Name: "bad"}); err == nil || err.Error() != "start: no such file" {
+			t.Errorf("error: %v", err)
+		}
+		if _, err := client.List(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown operation") {
+			t.Errorf("unknown operation: %v", err)
+		}
+		close(release)
+	})
+	all.Wait()
+}
+
+func TestPendingCallsEndWithTheSocket(t *testing.T) {
+	started := make(chan struct{})
+	client, conn := serving(t, map[string]Handler{
+		OpWait: func(ctx context.Context, _ json.RawMessage) (any, error) {
+			close(started)
+			<-ctx.Done()
+			return Nothing{}, nil
+		},
+	})
+	go func() { <-started; conn.Close() }()
+	if _, err := client.Wait(t.Context(), Target{}); !errors.Is(err, ErrInitGone) {
+		t.Errorf("pending call: %v", err)
+	}
+	if _, err := client.List(t.Context()); !errors.Is(err, ErrInitGone) {
+		t.Errorf("later call: %v", err)
+	}
+}

@@ -1,0 +1,39 @@
+// Package boot takes a machine from its first process to a member of a
+// cluster. It is the agent's program: init (PID 1) starts it, keeps what it
+// prints, and starts it again if it dies, so every stage begins by looking at
+// what is already there.
+package boot
+
+import (
+	"context"
+	"time"
+)
+
+// Stages is the table of contents of a boot. A stage starts when all it needs
+// are done; what does not depend on each other runs side by side, so a slow
+// TPM is unsealed while the links come up.
+//
+// A stage that fails is tried again for ever, with backoff and with its cause
+// on the console; one that is refused for good (Held) says so and waits for an
+// operator. Patience is how long a stage may take before the console says what
+// it waits for, and after that it is said again every ten seconds at most: a
+// deadline to report, never to give up.
+var Stages = []Stage{
+	{Name: "mounts", Patience: 5 * time.Second, Run: (*Node).mounts},
+	{Name: "modules", Needs: []string{"mounts"}, Patience: 10 * time.Second, Run: (*Node).modules},
+	{Name: "parameters", Needs: []string{"modules"}, Patience: 10 * time.Second, Run: (*Node).parameters},
+	{Name: "network", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).network},
+	{Name: "clock", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).clock},
+	{Name: "config", Needs: []string{"clock"}, Patience: 10 * time.Second, Run: (*Node).config},
+	{Name: "join", Needs: []string{"network", "config"}, Patience: 10 * time.Second, Run: (*Node).join},
+	{Name: "services", Needs: []string{"join"}, Patience: 30 * time.Second, Run: (*Node).services},
+	{Name: "steady", Needs: []string{"services"}, Patience: 10 * time.Second, Run: (*Node).steady},
+}
+
+// Stage is one row of the table.
+type Stage struct {
+	Name     string
+	Needs    []string
+	Patience time.Duration
+	Run      func(*Node, context.Context) error
+}

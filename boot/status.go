@@ -1,0 +1,77 @@
+package boot
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"reveille/boot/cluster/clusterv1"
+)
+
+// askInit bounds what a heartbeat waits for init's numbers. init answers in
+// microseconds; without an answer the heartbeat goes out without them.
+const askInit = 2 * time.Second
+
+// status is the truth that a heartbeat carries.
+func (n *Node) status() *clusterv1.NodeStatus {
+	ctx, cancel := context.WithTimeout(context.Background(), askInit)
+	defer cancel()
+	stage, reason := n.track.Now()
+	net := n.net.Status()
+	if reason == "" {
+		reason = explainNetwork(net) // a degraded bond is worth a word in a steady node
+	}
+	info := n.opened.info()
+	s := &clusterv1.NodeStatus{
+		Stage:        stage,
+		Reason:       reason,
+		Sealed:       info.Sealed,
+		Binding:      info.Binding,
+		ApiAddresses: n.apiAddresses(net.Addresses),
+		Uptime:       durationpb.New(uptime()),
+	}
+	for _, a := range net.Addresses {
+		s.Addresses = append(s.Addresses, a.String())
+	}
+	if crashes, err := n.init.Crashes(ctx); err == nil {
+		s.AgentCrashes, s.LastCrash = crashes.Count, crashes.Last
+	}
+	if consoles, err := n.init.Consoles(ctx); err == nil {
+		for _, c := range consoles {
+			s.Consoles = append(s.Consoles, &clusterv1.ConsoleStatus{
+				Name: c.Name, WrittenBytes: c.WrittenBytes, DroppedLines: c.DroppedLines, Stalled: c.Stalled,
+			})
+		}
+	}
+	return s
+}
+
+// apiAddresses are where operators find this node's API: as the parameters
+// say, or every address of the node with the port it listens on.
+func (n *Node) apiAddresses(own []netip.Addr) []string {
+	if len(n.params.API.Advertise) > 0 {
+		return n.params.API.Advertise
+	}
+	_, port, err := net.SplitHostPort(n.params.API.Listen)
+	if err != nil {
+		return nil // params checked it
+	}
+	var at []string
+	for _, a := range own {
+		at = append(at, net.JoinHostPort(a.String(), port))
+	}
+	return at
+}
+
+// uptime is CLOCK_BOOTTIME: it counts suspension too and no one sets it.
+func uptime() time.Duration {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
