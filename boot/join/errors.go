@@ -105,7 +105,9 @@ const maxCauses = 3
 // first that came furthest, since those are the least to be expected.
 func (e *Unreachable) Error() string {
 	failures := slices.Clone(e.Failures)
-	slices.SortStableFunc(failures, func(a, b *Failure) int { return cmp.Compare(b.Step, a.Step) })
+	slices.SortFunc(failures, func(a, b *Failure) int {
+		return cmp.Or(cmp.Compare(b.Step, a.Step), cmp.Compare(a.where(), b.where()))
+	})
 	var order []string
 	example := map[string]string{}
 	count := map[string]int{}
@@ -199,8 +201,8 @@ func alertIn(err error) error {
 	return nil
 }
 
-// maxText bounds a text that comes from elsewhere: two console lines.
-const maxText = 200
+// maxText bounds a text that comes from elsewhere: two SHA-256 and some words.
+const maxText = 300
 
 // plain makes a text from elsewhere fit for one line of a log.
 func plain(s string) string {

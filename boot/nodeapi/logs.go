@@ -34,6 +34,7 @@ type Page struct {
 	Records []Record // in order of Seq; empty when there is none yet
 	Lost    uint64   // wanted records before these that the ring had already dropped
 	Next    uint64   // where to read on; equal to From when nothing was there to be read
+	End     uint64   // one past the newest record of the whole log; zero when not known
 }
 
 // LogSource is the log, which init keeps.
@@ -76,11 +77,7 @@ type follower struct {
 }
 
 func (f *follower) run(ctx context.Context, req *clusterv1.LogsRequest) error {
-	backlog := f.copyBacklog
-	if req.GetTail() > 0 {
-		backlog = func(ctx context.Context) error { return f.tail(ctx, int(min(req.GetTail(), maxTail))) }
-	}
-	if err := backlog(ctx); err != nil || !req.GetFollow() {
+	if err := f.sendBacklog(ctx, req.GetTail()); err != nil || !req.GetFollow() {
 		return err
 	}
 	f.query.Wait = true
@@ -95,18 +92,30 @@ func (f *follower) run(ctx context.Context, req *clusterv1.LogsRequest) error {
 	}
 }
 
-// copyBacklog sends what the log has.
-func (f *follower) copyBacklog(ctx context.Context) error {
+func (f *follower) sendBacklog(ctx context.Context, tail uint64) error {
+	if tail > 0 {
+		return f.tail(ctx, int(min(tail, maxTail)))
+	}
+	return f.backlog(ctx, f.sendAll)
+}
+
+// backlog hands over what the log has now. A log that grows faster than its
+// reader reads has no end of its own, so the end is where it was at the start.
+func (f *follower) backlog(ctx context.Context, take func([]Record) error) error {
+	var end uint64
 	for {
 		from := f.query.From
 		page, err := f.read(ctx)
 		if err != nil {
 			return err
 		}
-		if err := f.sendAll(page.Records); err != nil {
+		if err := take(page.Records); err != nil {
 			return err
 		}
-		if f.query.From == from {
+		if end == 0 {
+			end = page.End
+		}
+		if f.query.From == from || end > 0 && f.query.From >= end {
 			return nil
 		}
 	}
@@ -116,17 +125,13 @@ func (f *follower) copyBacklog(ctx context.Context) error {
 // by wish, and not lost.
 func (f *follower) tail(ctx context.Context, n int) error {
 	var last []Record
-	for {
-		from := f.query.From
-		page, err := f.read(ctx)
-		if err != nil {
-			return err
-		}
-		last = append(last, page.Records...)
+	err := f.backlog(ctx, func(records []Record) error {
+		last = append(last, records...)
 		last = last[max(0, len(last)-n):]
-		if f.query.From == from {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	f.lost = 0
 	return f.sendAll(last)

@@ -57,8 +57,6 @@ const (
 	DefaultListen = ":7444"
 	// maxEndpoints is far above any list a person writes.
 	maxEndpoints = 64
-	// maxTicket is several times the length of any ticket we make.
-	maxTicket = 256
 )
 
 // Parse checks a node.yaml; file is its name in the problems. The error is a
@@ -96,9 +94,9 @@ func (p *Params) readCluster(v netcfg.Value) {
 		p.CA = pin
 	}
 	if v := m.Get("ticket"); v.Set() {
-		p.Ticket = Ticket{v.String()}
-		if !p.Ticket.wellFormed() {
-			v.Invalid("wants the text that `reveille ticket create` prints, in one line without spaces")
+		var err error
+		if p.Ticket, err = NewTicket(v.Scalar()); err != nil {
+			v.Invalid("%v", err)
 		}
 	}
 	if m.Get("endpoints").Set() && len(p.Endpoints) == 0 {

@@ -7,6 +7,9 @@ import (
 	"log/slog"
 )
 
+// maxTicket is several times the length of any ticket we make.
+const maxTicket = 256
+
 // Ticket is the secret that lets a node enrol once. It refuses to be printed;
 // the zero value is no ticket.
 type Ticket struct{ text string }
@@ -17,15 +20,17 @@ func (t Ticket) Set() bool { return t.text != "" }
 // Reveal is the ticket's text, for the enrolment request and nothing else.
 func (t Ticket) Reveal() string { return t.text }
 
-// wellFormed wants visible ASCII, so that a ticket survives every way to carry
-// it: YAML, a command line, a shell.
-func (t Ticket) wellFormed() bool {
-	for _, c := range []byte(t.text) {
-		if c <= ' ' || c >= 0x7f {
-			return false
-		}
+// NewTicket wants visible ASCII, so that a ticket survives every way to carry
+// it: YAML, a command line, a shell. The error does not quote the text.
+func NewTicket(text string) (Ticket, error) {
+	ok := text != "" && len(text) <= maxTicket
+	for _, c := range []byte(text) {
+		ok = ok && c > ' ' && c < 0x7f
 	}
-	return t.text != "" && len(t.text) <= maxTicket
+	if !ok {
+		return Ticket{}, errors.New("wants the text that `reveille ticket create` prints, in one line without spaces")
+	}
+	return Ticket{text}, nil
 }
 
 const hiddenTicket = "[ticket]"
