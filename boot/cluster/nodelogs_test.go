@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/cluster/clusterv1/clusterv1connect"
+	"reveille/boot/cluster/operator"
+	"reveille/boot/identity"
+)
+
+// fakeNode serves two records, and stays while followed.
+type fakeNode struct{}
+
+func (fakeNode) Logs(ctx context.Context, req *clusterv1.LogsRequest, out *connect.ServerStream[clusterv1.LogRecord]) error {
+	if req.GetLevel() == "loud" {
+		return connect.NewError(connect.CodeInvalidArgument, errText("level \x1b loud is none"))
+	}
+	if peer, _ := identity.PeerFrom(ctx); peer.Role != identity.RoleController {
+		return connect.NewError(connect.CodePermissionDenied, errText(peer.String()))
+	}
+	for i, text := range []string{"bond0 up\x1b[2J", "joined"} {
+		r := &clusterv1.LogRecord{Seq: uint64(i), Uptime: durationpb.New(time.Duration(i) * time.Second), Origin: "netcfg", Level: "info", Text: text}
+		if err := out.Send(r); err != nil {
+			return err
+		}
+	}
+	if req.GetFollow() {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+type errText string
+
+func (e errText) Error() string { return string(e) }
+
+// serveNodeAPI runs n's API on loopback until the test ends.
+func serveNodeAPI(t *testing.T, c *running, n *node) string {
+	t.Helper()
+	_, h := clusterv1connect.NewNodeServiceHandler(fakeNode{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: identity.Guard(h, identity.RoleController, identity.RoleOperator),
+		TLSConfig: identity.ServerTLS(c.context.CA, n.grant.TLS(n.key), nil)}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.ServeTLS(ln, "", "") }()
+	t.Cleanup(func() { _ = srv.Close(); <-done })
+	return ln.Addr().String()
+}
+
+func TestNodeLogs(t *testing.T) {
+	c := startController(t, Config{})
+	n, impostor := enrolled(c, "n1"), enrolled(c, "n2")
+	logs := func(name string, req *clusterv1.LogsRequest) (string, error) {
+		var out bytes.Buffer
+		err := operator.CopyLogs(t.Context(), c.operator, &clusterv1.NodeLogsRequest{Node: name, Logs: req}, operator.Table, &out)
+		return out.String(), err
+	}
+
+	_, err := logs("n1", nil)
+	wantCode(t, err, connect.CodeUnavailable)
+	if !strings.Contains(err.Error(), "has not told an address") {
+		t.Errorf("got %v", err)
+	}
+	_, err = logs("n9", nil)
+	wantRefusal(t, err, connect.CodeNotFound, clusterv1.RefusalKind_REFUSAL_KIND_NODE_UNKNOWN)
+
+	dead, wrong, good := refusing(t), serveNodeAPI(t, c, impostor), serveNodeAPI(t, c, n)
+	n.join(c, "b1", &clusterv1.NodeStatus{ApiAddresses: []string{dead, wrong, good}})
+	got, err := logs("n1", nil)
+	want := "[    0.000] netcfg        I bond0 up?[2J\n[    1.000] netcfg        I joined\n"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	_, err = logs("n1", &clusterv1.LogsRequest{Level: "loud"})
+	wantCode(t, err, connect.CodeInvalidArgument)
+	if !strings.Contains(err.Error(), "node n1: level ? loud is none") {
+		t.Errorf("got %v", err)
+	}
+
+	n.join(c, "b1", &clusterv1.NodeStatus{ApiAddresses: []string{dead, wrong}})
+	_, err = logs("n1", nil)
+	wantCode(t, err, connect.CodeUnavailable)
+	for _, part := range []string{"dial " + dead, "connection refused", "dial " + wrong, "want node n1"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("got %v, want it to name %q", err, part)
+		}
+	}
+	if _, err := c.operator.RemoveNode(t.Context(), &clusterv1.RemoveNodeRequest{Name: "n1"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = logs("n1", nil)
+	wantRefusal(t, err, connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED)
+}
