@@ -175,8 +175,8 @@ func cause(err error) string {
 		return fmt.Sprintf("%s (asked %s)", plain(dns.Err), dns.Server)
 	case errors.As(err, &dns):
 		return plain(dns.Err)
-	case isAlert(err):
-		return "the other side says: " + plain(alertIn(err).Error())
+	case errors.As(err, &op) && op.Op == alertOp:
+		return "the other side says: " + plain(op.Err.Error())
 	case errors.As(err, &op):
 		return plain(op.Err.Error())
 	case errors.As(err, &remote) && connect.IsWireError(err):
@@ -189,16 +189,13 @@ func cause(err error) string {
 	return plain(err.Error())
 }
 
-// isAlert says whether err is a TLS alert from the other side. The alert's
-// type is not exported by crypto/tls, its operation is.
-func isAlert(err error) bool { return alertIn(err) != nil }
+// alertOp marks a TLS alert from the other side; crypto/tls does not export
+// the type of these.
+const alertOp = "remote error"
 
-func alertIn(err error) error {
+func isAlert(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "remote error" {
-		return op.Err
-	}
-	return nil
+	return errors.As(err, &op) && op.Op == alertOp
 }
 
 // maxText bounds a text that comes from elsewhere: two SHA-256 and some words.

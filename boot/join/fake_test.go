@@ -158,7 +158,7 @@ type controller struct {
 func newController(ca *identity.Authority) *controller {
 	return &controller{
 		ca: ca, err: map[string]error{}, grants: map[string]*clusterv1.EnrolResponse{}, interval: 10 * time.Second,
-		dir: signedDirectory(ca, 1, "10.0.0.1:7443"), now: time.Now(), boots: map[string]bool{},
+		dir: signedDirectory(ca, 1, c1), now: time.Now(), boots: map[string]bool{},
 	}
 }
 
@@ -340,7 +340,7 @@ func member(t *testing.T, ca *identity.Authority) Member {
 	}
 	return Member{
 		CA: ca.Certificate, Certificate: identity.Certificate(leaf, ca.Certificate, key), BootID: "boot-1", BuildID: "build-1",
-		Directory:     signedDirectory(ca, 1, "10.0.0.1:7443"),
+		Directory:     signedDirectory(ca, 1, c1),
 		KeepDirectory: func(context.Context, *clusterv1.SignedDirectory) error { return nil },
 		Status:        func() *clusterv1.NodeStatus { return &clusterv1.NodeStatus{Stage: "join"} },
 	}

@@ -180,7 +180,7 @@ func (h *hunt) dial(ctx context.Context, t target) result {
 	if err != nil {
 		return result{target: t, step: StepConnect, err: orTimeout(ctx, err)}
 	}
-	conn := tls.Client(raw, h.tls)
+	conn := tls.Client(held{raw}, h.tls)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		return result{target: t, step: StepTLS, err: orTimeout(ctx, err)}
@@ -200,8 +200,15 @@ func orTimeout(ctx context.Context, err error) error {
 	return err
 }
 
+// held is a connection that can still be read after HTTP has closed it. A
+// TLS 1.3 server judges our certificate when the handshake is done for us; HTTP
+// then meets a broken connection, and closes it before it has read why.
+type held struct{ net.Conn }
+
+func (h held) Close() error { return h.SetDeadline(time.Unix(1, 0)) }
+
 func closeConn(conn *tls.Conn) {
 	if conn != nil {
-		conn.NetConn().Close() // without the alert, which could wait for a full buffer
+		conn.NetConn().(held).Conn.Close() // without the alert, which could wait for a full buffer
 	}
 }

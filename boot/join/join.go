@@ -19,6 +19,7 @@ package join
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -170,6 +171,10 @@ func (c *Client) note(endpoint string, f *Failure) {
 // the session with it. It ends when all have failed (*Unreachable), when the
 // cluster refuses (*Refused), or with ctx.
 func (c *Client) attempt(ctx context.Context, conf *tls.Config, step string, call func(context.Context, *session) error) (*session, error) {
+	var own *x509.Certificate
+	if len(conf.Certificates) > 0 {
+		own = conf.Certificates[0].Leaf
+	}
 	h := newHunt(c.network, conf, c.endpoints())
 	for {
 		conn, t := h.next(ctx)
@@ -180,7 +185,7 @@ func (c *Client) attempt(ctx context.Context, conf *tls.Config, step string, cal
 		if conn == nil {
 			break
 		}
-		s := newSession(conn, t.endpoint)
+		s := newSession(conn, t.endpoint, own)
 		err := s.call(ctx, step, call)
 		if err == nil {
 			c.note(t.endpoint, nil)

@@ -304,4 +304,3 @@ func TestNewWantsEndpoints(t *testing.T) {
 		}
 	}
 }
-

@@ -123,7 +123,7 @@ func (ms *Membership) join(ctx context.Context, s *session) error {
 		Status:              ms.member.Status(),
 	})
 	if err != nil {
-		return ms.explain(err)
+		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
 	ms.directory(ctx, resp.GetDirectory())
@@ -137,7 +137,7 @@ func (ms *Membership) beat(ctx context.Context, s *session) error {
 		Status:              ms.member.Status(),
 	})
 	if err != nil {
-		return ms.explain(err)
+		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
 	if resp.GetDirectory() != nil { // else: not newer than ours
@@ -259,19 +259,6 @@ func (ms *Membership) takeDirectory(ctx context.Context, signed *clusterv1.Signe
 	ms.generation = dir.GetGeneration()
 	ms.log.Info(fmt.Sprintf("directory generation %d: %d controllers", ms.generation, len(dir.GetControllers())))
 	return nil
-}
-
-// explain adds to a TLS alert what the other side may mean by it: with TLS 1.3
-// it judges our certificate after the handshake is done for us, and the alert
-// has no words for dates.
-func (ms *Membership) explain(err error) error {
-	leaf := ms.member.Certificate.Leaf
-	if !isAlert(err) || leaf == nil {
-		return err
-	}
-	const form = time.RFC3339
-	return &annotated{fmt.Sprintf("own certificate, valid from %s to %s, local time %s",
-		leaf.NotBefore.UTC().Format(form), leaf.NotAfter.UTC().Format(form), time.Now().UTC().Format(form)), err}
 }
 
 func clusterTime(t *timestamppb.Timestamp) time.Time {

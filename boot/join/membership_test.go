@@ -18,7 +18,7 @@ import (
 	"reveille/boot/identity"
 )
 
-const c1, c2 = "10.0.0.1:7443", "10.0.0.2:7443"
+const c1, c2 = "127.0.0.1:1", "127.0.0.1:2"
 
 // lab is a node with its controllers, in a bubble of fake time.
 type lab struct {

@@ -25,8 +25,8 @@ func TestWaitingIsVisible(t *testing.T) {
 		ca := newCA(t)
 		network := newFakeNetwork()
 		network.set("[fd00::10]:7443", refuses(syscall.EHOSTUNREACH))
-		network.set("10.0.0.1:7443", refuses(syscall.ECONNREFUSED))
-		c, log := client(t, network, "[fd00::10]:7443", "10.0.0.1:7443")
+		network.set(c1, refuses(syscall.ECONNREFUSED))
+		c, log := client(t, network, "[fd00::10]:7443", c1)
 		c.retries.int64n = func(n int64) int64 { return n - 1 } // the longest delays
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -48,7 +48,7 @@ func TestWaitingIsVisible(t *testing.T) {
 		if got := c.Waiting(); got != "" {
 			t.Errorf("waits after the end: %q", got)
 		}
-		const cause = "2 of 2 endpoints failed: 10.0.0.1:7443 connect: connection refused, [fd00::10]:7443 connect: no route to host"
+		const cause = "2 of 2 endpoints failed: 127.0.0.1:1 connect: connection refused, [fd00::10]:7443 connect: no route to host"
 		got := strings.Join(log.take(), "\n")
 		want := strings.ReplaceAll(strings.TrimSpace(`
 WARN waiting 1s, attempt 1: CAUSE; next try in 2s
@@ -95,8 +95,8 @@ func TestBlackholeIsNamedBeforeItFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca := newCA(t)
 		network := newFakeNetwork()
-		network.set("10.0.0.1:7443", acceptsOnly)
-		c, log := client(t, network, "10.0.0.1:7443")
+		network.set(c1, acceptsOnly)
+		c, log := client(t, network, c1)
 		c.retries.int64n = func(int64) int64 { return 1 }
 		ctx, cancel := context.WithTimeout(t.Context(), 26*time.Second)
 		defer cancel()
@@ -105,7 +105,7 @@ func TestBlackholeIsNamedBeforeItFails(t *testing.T) {
 		if len(got) < 2 || !strings.HasPrefix(got[0], "WARN waiting 10s, attempt 1: ") {
 			t.Errorf("log %q", got)
 		}
-		if !slices.ContainsFunc(got, func(l string) bool { return strings.Contains(l, "10.0.0.1:7443 TLS: no answer within 10s") }) {
+		if !slices.ContainsFunc(got, func(l string) bool { return strings.Contains(l, "127.0.0.1:1 TLS: no answer within 10s") }) {
 			t.Errorf("no cause in %q", got)
 		}
 	})
@@ -120,7 +120,7 @@ func TestNoThunderingHerd(t *testing.T) {
 		var at []time.Duration
 		begun := time.Now()
 		network := newFakeNetwork()
-		network.set("10.0.0.1:7443", func(context.Context) (net.Conn, error) {
+		network.set(c1, func(context.Context) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			at = append(at, time.Since(begun))
@@ -132,7 +132,7 @@ func TestNoThunderingHerd(t *testing.T) {
 		m := member(t, ca)
 		var all sync.WaitGroup
 		for i := range clients {
-			c, err := New(Config{Endpoints: []string{"10.0.0.1:7443"}, Log: slog.New(slog.DiscardHandler), Network: network})
+			c, err := New(Config{Endpoints: []string{c1}, Log: slog.New(slog.DiscardHandler), Network: network})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,8 +241,8 @@ func TestPlainText(t *testing.T) {
 }
 
 func TestRefusedText(t *testing.T) {
-	r := &Refused{"enrol", "10.0.0.1:7443", clusterv1.RefusalKind_REFUSAL_KIND_TICKET_EXPIRED, "ticket expired an hour ago", "make a new one"}
-	if got, want := r.Error(), "enrol: refused by 10.0.0.1:7443: ticket expired an hour ago; make a new one"; got != want {
+	r := &Refused{"enrol", c1, clusterv1.RefusalKind_REFUSAL_KIND_TICKET_EXPIRED, "ticket expired an hour ago", "make a new one"}
+	if got, want := r.Error(), "enrol: refused by 127.0.0.1:1: ticket expired an hour ago; make a new one"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,8 @@ package join
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -28,14 +30,15 @@ const (
 // session is one connection to one controller.
 type session struct {
 	endpoint  string
-	conn      net.Conn
+	conn      *tls.Conn
+	own       *x509.Certificate // what we showed; nil for none
 	transport *http.Transport
 	http      *http.Client
 }
 
 // newSession speaks HTTP over conn, and never over another connection: who to
 // talk to next is for a new hunt to find out.
-func newSession(conn *tls.Conn, endpoint string) *session {
+func newSession(conn *tls.Conn, endpoint string, own *x509.Certificate) *session {
 	var used atomic.Bool
 	transport := &http.Transport{
 		ForceAttemptHTTP2: true,
@@ -46,12 +49,12 @@ func newSession(conn *tls.Conn, endpoint string) *session {
 			return conn, nil
 		},
 	}
-	return &session{endpoint: endpoint, conn: conn, transport: transport, http: &http.Client{Transport: transport}}
+	return &session{endpoint: endpoint, conn: conn, own: own, transport: transport, http: &http.Client{Transport: transport}}
 }
 
 func (s *session) close() {
 	s.transport.CloseIdleConnections()
-	s.conn.Close()
+	closeConn(s.conn)
 }
 
 // options are those of every Connect client on a session.
@@ -68,5 +71,27 @@ func (s *session) call(ctx context.Context, step string, rpc func(context.Contex
 	if r := identity.RefusalOf(err); r != nil {
 		return &Refused{Step: step, Endpoint: s.endpoint, Kind: r.GetKind(), Message: plain(r.GetMessage()), Remedy: plain(r.GetRemedy())}
 	}
+	if connect.CodeOf(err) == connect.CodeUnavailable && !connect.IsWireError(err) {
+		err = s.orAlert(err)
+	}
 	return &annotated{step, err}
+}
+
+// alertWait is for an alert that the kernel has, or is about to get.
+const alertWait = 100 * time.Millisecond
+
+// orAlert says what the other side had against us instead of how the
+// connection broke. An alert has no words for dates, so ours are added.
+func (s *session) orAlert(err error) error {
+	s.conn.SetReadDeadline(time.Now().Add(alertWait))
+	_, alert := s.conn.Read(make([]byte, 1)) // an alert that HTTP has read comes again
+	if !isAlert(alert) {
+		return err
+	}
+	if s.own == nil {
+		return alert
+	}
+	const form = time.RFC3339
+	return &annotated{fmt.Sprintf("own certificate, valid from %s to %s, local time %s",
+		s.own.NotBefore.UTC().Format(form), s.own.NotAfter.UTC().Format(form), time.Now().UTC().Format(form)), alert}
 }
