@@ -112,3 +112,25 @@ func TestCollectorFindsTheHeadlineBehindMegabytes(t *testing.T) {
 		t.Errorf("collector holds %d bytes of tail", len(c.recent))
 	}
 }
+
+// However the text is cut into writes, the report is the same, bounded and
+// harmless.
+func FuzzCrash(f *testing.F) {
+	f.Add([]byte(panicText), 5)
+	f.Add([]byte("SIGQUIT: quit\ngoroutine 1 [running]:\n(x)\n\t/a.go:1 +0x1\ncreated by "), 9)
+	f.Fuzz(func(t *testing.T, b []byte, at int) {
+		at = max(at, 0) % (len(b) + 1)
+		one, two := NewCrashCollector(100, 50, nil), NewCrashCollector(100, 50, nil)
+		one.Write(b)
+		two.Write(b[:at])
+		two.Write(b[at:])
+		c := Summarise(testFacts, one.Text())
+		if d := Summarise(testFacts, two.Text()); d.Reason != c.Reason || d.Trace != c.Trace || d.Written != c.Written {
+			t.Fatalf("depends on the writes:\n%+v\n%+v", c, d)
+		}
+		checkSummary(t, c)
+		if len(c.Trace) > 100+50+60 {
+			t.Fatalf("%d bytes kept", len(c.Trace))
+		}
+	})
+}

@@ -115,11 +115,11 @@ func TestFlood(t *testing.T) {
 				n := 0
 				fatal := time.Time{}
 				b.run(60*time.Second, 10*time.Millisecond, func() {
-					for range 20 {
+					for range 5 {
 						b.log.Append("chatty", Info, fmt.Sprintf("flood %d %s", n, strings.Repeat("x", n%60)))
 						n++
 					}
-					if n == 20*3000 {
+					if n == 5*3000 {
 						fatal = time.Now()
 						b.log.Append("chatty", Error, "FATAL: the line that matters")
 					}
@@ -307,7 +307,7 @@ func TestCrashIsFirstAndContiguous(t *testing.T) {
 				defer b.close()
 				n := 0
 				flood := func() {
-					for range 20 {
+					for range 5 {
 						b.log.Append("chatty", Level(n%4), fmt.Sprintf("flood %d", n))
 						n++
 					}

@@ -41,6 +41,7 @@ func parseKmsg(s string) (kmsgRecord, error) {
 	const century = 100 * 365 * 24 * 3600 * int64(1e6)
 	usec = min(max(usec, 0), century)
 	text, _, _ = strings.Cut(text, "\n")
+	text = strings.ReplaceAll(text, `\x0a`, "\n") // a multi-line message, escaped by the kernel
 	return kmsgRecord{
 		facility: int(prio >> 3), level: syslogLevel(int(prio & 7)), seq: seq,
 		at: time.Duration(usec) * time.Microsecond, text: text,

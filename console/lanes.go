@@ -1,9 +1,6 @@
 package console
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A lane is a rank of importance on a console. Warnings come after stage
 // changes: "where is it" is asked before "what was odd on the way".
@@ -70,7 +67,7 @@ func (w *waiting) counts() (c Counts) {
 
 // lanes hold what waits for one console. It is not safe for concurrent use.
 type lanes struct {
-	lane    [numLanes][]waiting
+	lane    [numLanes]fifo[waiting]
 	limit   int // bytes of all lanes but crash
 	bytes   int // likewise
 	crash   int // bytes of the crash lane
@@ -85,16 +82,12 @@ func (ls *lanes) offer(r Record) {
 	ls.logged[r.Level]++
 	ls.pending++
 	lane := &ls.lane[laneOf(r.Level)]
-	if again(*lane, r) {
+	if again(lane.all(), r) {
 		return
 	}
 	w := waiting{Record: r, times: 1}
-	*lane = append(*lane, w)
-	if r.Level == Crash {
-		ls.crash += w.cost()
-	} else {
-		ls.bytes += w.cost()
-	}
+	lane.push(w)
+	ls.charge(&w, 1)
 	ls.trim()
 }
 
@@ -122,7 +115,7 @@ func (ls *lanes) trim() {
 		ls.drop(laneCrash)
 	}
 	for l := laneInfo; l < laneCrash; l++ {
-		for ls.bytes > ls.limit && len(ls.lane[l]) > 0 {
+		for ls.bytes > ls.limit && ls.lane[l].len() > 0 {
 			ls.drop(l)
 		}
 	}
@@ -135,45 +128,43 @@ func (ls *lanes) drop(lane int) {
 
 // take removes the oldest record of a lane. The caller knows that there is one.
 func (ls *lanes) take(lane int) waiting {
-	w := ls.lane[lane][0]
-	ls.lane[lane][0] = waiting{}
-	ls.lane[lane] = ls.lane[lane][1:]
+	w := ls.lane[lane].pop()
 	ls.pending -= w.times
-	if lane == laneCrash {
-		ls.crash -= w.cost()
-	} else {
-		ls.bytes -= w.cost()
-	}
+	ls.charge(&w, -1)
 	return w
+}
+
+// charge adds (1) or takes off (-1) the bytes of a record.
+func (ls *lanes) charge(w *waiting, sign int) {
+	if w.Level == Crash {
+		ls.crash += sign * w.cost()
+	} else {
+		ls.bytes += sign * w.cost()
+	}
 }
 
 // putBack returns a record that was taken and not shown: it is the next of
 // its lane.
 func (ls *lanes) putBack(w waiting) {
-	lane := laneOf(w.Level)
-	ls.lane[lane] = slices.Insert(ls.lane[lane], 0, w)
+	ls.lane[laneOf(w.Level)].pushFront(w)
 	ls.pending += w.times
-	if lane == laneCrash {
-		ls.crash += w.cost()
-	} else {
-		ls.bytes += w.cost()
-	}
+	ls.charge(&w, 1)
 }
 
 // next takes the record to show now. While a second of the console's time
 // holds all that waits, that is the oldest, and the log reads in order;
 // beyond, it is the oldest of the most important.
 func (ls *lanes) next(rate float64) (waiting, bool) {
-	if len(ls.lane[laneCrash]) > 0 {
+	if ls.lane[laneCrash].len() > 0 {
 		return ls.take(laneCrash), true
 	}
 	best := -1
 	inOrder := float64(ls.bytes) <= rate
 	for l := laneError; l >= laneInfo; l-- {
-		if len(ls.lane[l]) == 0 {
+		if ls.lane[l].len() == 0 {
 			continue
 		}
-		if best < 0 || inOrder && ls.lane[l][0].Seq < ls.lane[best][0].Seq {
+		if best < 0 || inOrder && ls.lane[l].all()[0].Seq < ls.lane[best].all()[0].Seq {
 			best = l
 		}
 	}
@@ -186,11 +177,11 @@ func (ls *lanes) next(rate float64) (waiting, bool) {
 // forget drops all that is less important than a lane: it is stale.
 func (ls *lanes) forget(below int) {
 	for l := range below {
-		for len(ls.lane[l]) > 0 {
+		for ls.lane[l].len() > 0 {
 			ls.drop(l)
 		}
 	}
 }
 
 // hasCrash tells whether a crash waits.
-func (ls *lanes) hasCrash() bool { return len(ls.lane[laneCrash]) > 0 }
+func (ls *lanes) hasCrash() bool { return ls.lane[laneCrash].len() > 0 }

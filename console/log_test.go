@@ -90,7 +90,7 @@ func checkBounds(t *rapid.T, l *Log) {
 			t.Fatalf("origin %q holds %d bytes", origin, q.bytes)
 		}
 		size := 0
-		for _, r := range q.items[q.first:] {
+		for _, r := range q.all() {
 			size += r.size()
 		}
 		if size != q.bytes || q.len() == 0 {

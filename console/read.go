@@ -23,30 +23,24 @@ func (f Filter) wants(origin string) bool {
 // holds the lock: some 100 us.
 const maxWalk = 2048
 
-// Read returns up to max records with Seq >= from that the filter lets
+// Read returns up to limit records with Seq >= from that the filter lets
 // through. Lost counts the records of the range that are no longer kept,
 // whatever the filter: what an evicted record was is not known any more.
 // Next is where to go on; Read has caught up when next is not above from.
-func (l *Log) Read(from uint64, f Filter, max int) (recs []Record, lost, next uint64) {
+func (l *Log) Read(from uint64, f Filter, limit int) (recs []Record, lost, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from = min(maxSeq(from, 1), l.next)
-	recs, next = l.walk(from, f, max)
+	from = min(max(from, 1), l.next)
+	recs, next = l.walk(from, f, limit)
 	return recs, (next - from) - l.kept(from, next), next
 }
 
-func maxSeq(a, b uint64) uint64 {
-	if a > b {
-		return a
-	}
-	return b
-}
-
 // walk merges the queues by Seq.
-func (l *Log) walk(from uint64, f Filter, max int) (recs []Record, next uint64) {
+func (l *Log) walk(from uint64, f Filter, limit int) (recs []Record, next uint64) {
+	next = from
 	runs := l.runs(from, f)
 	for range maxWalk {
-		if len(recs) >= max {
+		if len(recs) >= limit {
 			return recs, next
 		}
 		i := oldest(runs)
@@ -60,16 +54,16 @@ func (l *Log) walk(from uint64, f Filter, max int) (recs []Record, next uint64) 
 			recs = append(recs, r)
 		}
 	}
-	return recs, maxSeq(next, from)
+	return recs, next
 }
 
 // runs are the tails, from a sequence number on, of the queues that may hold
 // what the filter wants.
 func (l *Log) runs(from uint64, f Filter) [][]Record {
-	runs := [][]Record{l.head.items[l.head.index(from):]}
+	runs := [][]Record{l.head.from(from)}
 	for origin, q := range l.origins {
 		if origin == sharedOrigin || f.wants(origin) {
-			runs = append(runs, q.items[q.index(from):])
+			runs = append(runs, q.from(from))
 		}
 	}
 	return runs
@@ -87,9 +81,9 @@ func oldest(runs [][]Record) int {
 
 // kept counts the records with from <= Seq < to.
 func (l *Log) kept(from, to uint64) uint64 {
-	n := l.head.index(to) - l.head.index(from)
+	n := len(l.head.from(from)) - len(l.head.from(to))
 	for _, q := range l.origins {
-		n += q.index(to) - q.index(from)
+		n += len(q.from(from)) - len(q.from(to))
 	}
 	return uint64(n)
 }
@@ -120,17 +114,17 @@ type Follower struct {
 func (l *Log) Follow(from uint64, f Filter) *Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fo := &Follower{log: l, filter: f, cursor: maxSeq(from, 1), wake: make(chan struct{}, 1)}
+	fo := &Follower{log: l, filter: f, cursor: max(from, 1), wake: make(chan struct{}, 1)}
 	l.followers = append(l.followers, fo)
 	return fo
 }
 
-// Next waits for records and returns up to max of them, with the number of
+// Next waits for records and returns up to limit of them, with the number of
 // matching records that were evicted, unseen, since the last call. The error
 // is ctx's.
-func (f *Follower) Next(ctx context.Context, max int) (recs []Record, lost uint64, err error) {
+func (f *Follower) Next(ctx context.Context, limit int) (recs []Record, lost uint64, err error) {
 	for {
-		if recs, lost = f.take(max); len(recs) > 0 || lost > 0 {
+		if recs, lost = f.take(limit); len(recs) > 0 || lost > 0 {
 			return recs, lost, nil
 		}
 		select {
@@ -141,11 +135,11 @@ func (f *Follower) Next(ctx context.Context, max int) (recs []Record, lost uint6
 	}
 }
 
-func (f *Follower) take(max int) (recs []Record, lost uint64) {
+func (f *Follower) take(limit int) (recs []Record, lost uint64) {
 	f.log.mu.Lock()
 	defer f.log.mu.Unlock()
 	for len(recs) == 0 && f.cursor < f.log.next {
-		recs, f.cursor = f.log.walk(f.cursor, f.filter, max)
+		recs, f.cursor = f.log.walk(f.cursor, f.filter, limit)
 	}
 	if f.cursor < f.log.next {
 		f.signal() // more is there: the next call must not wait

@@ -41,7 +41,7 @@ func (w *writer) resume(now time.Time) {
 	w.lanes.forget(laneError)
 	w.mu.Unlock()
 	w.stallAt, w.flowing = time.Time{}, now
-	w.pace.known, w.pace.rate = false, min(firstRate, w.pace.max)
+	w.pace.restart()
 	w.note("-- %s took nothing for %v --", w.spec.Name, age)
 	w.say(Info, "%s: takes output again after %v", w.spec.Name, age)
 }

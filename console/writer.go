@@ -284,6 +284,7 @@ func (w *writer) fill(now time.Time) (time.Duration, error) {
 	for {
 		line, ok := w.line(now)
 		if !ok {
+			w.pace.wanting = false
 			return w.restful(), nil
 		}
 		if w.cur.off == 0 && !w.pace.admits(len(line)) {
