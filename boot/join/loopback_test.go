@@ -30,6 +30,18 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
+// attempts returns a context that ends after n failed attempts of c.
+func attempts(t *testing.T, c *Client, n int) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	c.retries.int64n = func(int64) int64 {
+		if c.retries.drawn > n+1 {
+			cancel()
+		}
+		return int64(time.Millisecond)
+	}
+	return ctx
+}
+
 // closedPort is an address nobody listens on.
 func closedPort(t *testing.T) string {
 	l := listen(t)
@@ -186,9 +198,8 @@ func TestBadGrantIsNotTaken(t *testing.T) {
 		NodeId: "id-9", ClusterId: ca.ClusterID, Certificate: leaf.Raw, CaCertificate: ca.Certificate.Raw,
 		Directory: ctl.dir, TpmMode: clusterv1.TpmMode_TPM_MODE_REQUIRED,
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := c.Enrol(ctx, e); !errors.Is(err, context.DeadlineExceeded) {
+	ctx := attempts(t, c, 1)
+	if _, err := c.Enrol(ctx, e); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	want := "enrol: check grant: check certificate of node n1: it is for another key"
@@ -213,8 +224,7 @@ func TestRejectedCertificateShowsDates(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Certificate = identity.Certificate(leaf, ca.Certificate, key)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
+	ctx := attempts(t, c, 1)
 	c.Join(ctx, m)
 	got := log.take()
 	for _, want := range []string{
@@ -242,9 +252,8 @@ func TestOnlyAControllerIsBelieved(t *testing.T) {
 	ctl := newController(ca)
 	serveTLS(t, l, ctl, identity.ServerTLS(ca.Certificate, identity.Certificate(leaf, ca.Certificate, key), nil))
 	c, log := client(t, nil, l.Addr().String())
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	eager(c).Enrol(ctx, enrolment(t, ca))
+	ctx := attempts(t, c, 1)
+	c.Enrol(ctx, enrolment(t, ca))
 	if got := ctl.booked(); len(got) > 0 {
 		t.Errorf("it got the ticket: %q", got)
 	}
@@ -261,8 +270,7 @@ func TestTicketIsNeverLogged(t *testing.T) {
 	c, log := onLoopback(t, ctl)
 	e := enrolment(t, ca)
 	e.Ticket = ticket(t, "hush-hush")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx := attempts(t, c, 1)
 	_, err := c.Enrol(ctx, e)
 	for _, line := range append(log.take(), err.Error()) {
 		if strings.Contains(line, "hush") {

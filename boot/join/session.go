@@ -71,7 +71,7 @@ func (s *session) call(ctx context.Context, step string, rpc func(context.Contex
 	if r := identity.RefusalOf(err); r != nil {
 		return &Refused{Step: step, Endpoint: s.endpoint, Kind: r.GetKind(), Message: plain(r.GetMessage()), Remedy: plain(r.GetRemedy())}
 	}
-	if connect.CodeOf(err) == connect.CodeUnavailable && !connect.IsWireError(err) {
+	if !connect.IsWireError(err) && ctx.Err() == nil {
 		err = s.orAlert(err)
 	}
 	return &annotated{step, err}
