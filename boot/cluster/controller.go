@@ -46,7 +46,7 @@ const (
 	// Short enough that an operator sees a node go within 15 s, long enough
 	// that a thousand nodes are 200 writes a second.
 	defaultHeartbeat = 5 * time.Second
-	// Requests in flight at shutdown get this long; followed logs never end.
+	// Requests in flight at shutdown get this long; followed logs end at once.
 	drainTimeout = 3 * time.Second
 	// A context file is made at every start; this bounds a stolen one.
 	operatorLifetime = 365 * 24 * time.Hour
@@ -132,7 +132,7 @@ func (c *controller) start(ctx context.Context) error {
 	}
 	c.cfg.Log.Info("controller registered", "cluster", c.authority.ClusterID, "name", self.GetName(),
 		"advertise", self.GetAddresses(), "directory", dir.GetGeneration(), "controllers", len(dir.GetControllers()))
-	return c.prepareServer()
+	return c.prepareServer(ctx)
 }
 
 func (c *controller) chooseAddresses() error {
@@ -190,7 +190,7 @@ func (c *controller) writeContext() error {
 	return op.Write(filepath.Join(c.cfg.DataDir, "operator.yaml"))
 }
 
-func (c *controller) prepareServer() error {
+func (c *controller) prepareServer(ctx context.Context) error {
 	own, err := c.leaf(identity.RoleController, c.cfg.Name, 0)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (c *controller) prepareServer() error {
 		enrolment:  &enrolmentService{store: c.store, authority: c.authority, log: log},
 		membership: &membershipService{store: c.store, interval: c.cfg.Heartbeat, log: log},
 		operator: &operatorService{store: c.store, interval: c.cfg.Heartbeat, log: log,
-			relay: &relay{authority: c.authority, certificate: cert}},
+			relay: &relay{running: ctx, authority: c.authority, certificate: cert}},
 		log: log,
 	}
 	c.server = newServer(s.handler(), identity.ServerTLS(c.authority.Certificate, cert, identity.SystemClock), log)

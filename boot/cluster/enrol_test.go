@@ -18,6 +18,7 @@ import (
 )
 
 func TestEnrol(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 
 	t.Run("a lost reply is repeated with the same grant", func(t *testing.T) {
@@ -100,6 +101,7 @@ func TestEnrol(t *testing.T) {
 }
 
 func TestConcurrentUseOfOneTicketHasOneWinner(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 	const machines = 8
 	ticket := c.ticket(&clusterv1.CreateTicketRequest{})
@@ -126,6 +128,7 @@ func TestConcurrentUseOfOneTicketHasOneWinner(t *testing.T) {
 }
 
 func TestTicketLifetime(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 	for _, ttl := range []time.Duration{-time.Second, time.Millisecond, maxTicketTTL + 1} {
 		_, err := c.operator.CreateTicket(t.Context(), &clusterv1.CreateTicketRequest{Ttl: durationpb.New(ttl)})
@@ -141,6 +144,7 @@ func TestTicketLifetime(t *testing.T) {
 
 // The policy without a store.
 func TestDecide(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	stamp := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(d)) }
 	base := func() *claim {
@@ -203,6 +207,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestResolveTPM(t *testing.T) {
+	t.Parallel()
 	const (
 		required  = clusterv1.TpmMode_TPM_MODE_REQUIRED
 		preferred = clusterv1.TpmMode_TPM_MODE_PREFERRED
@@ -224,6 +229,7 @@ func TestResolveTPM(t *testing.T) {
 }
 
 func TestTransactGivesUp(t *testing.T) {
+	t.Parallel()
 	tries := 0
 	err := transact(t.Context(), func() error { tries++; return errConflict })
 	if !errors.Is(err, errConflict) || tries != maxConflicts {

@@ -19,6 +19,7 @@ import (
 )
 
 func TestJoinAndHeartbeat(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{Advertise: []string{"10.0.2.2:0"}})
 	n := enrolled(c, "n1")
 	if got := n.grant.Directory.GetControllers()[0].GetAddresses()[0]; got != "10.0.2.2:"+port(c.addr) {
@@ -74,6 +75,7 @@ func TestJoinAndHeartbeat(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 	n := enrolled(c, "n1")
 	n.join(c, "b1", nil)
@@ -113,6 +115,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 	n := enrolled(c, "n1")
 	asNode := clusterv1connect.NewOperatorServiceClient(
@@ -139,11 +142,8 @@ func TestRoles(t *testing.T) {
 
 	foreign, _ := otherCA(t, identity.RoleOperator, "op")
 	_, err = c.membership(foreign).Join(t.Context(), &clusterv1.JoinRequest{BootId: "b"})
-	wantCode(t, err, connect.CodeUnavailable)
-	if err == nil || !strings.Contains(err.Error(), "bad certificate") {
-		t.Errorf("got %v", err)
-	}
-	c.show("n1") // and the controller serves on
+	wantCode(t, err, connect.CodeUnavailable) // TLS 1.3 refuses it after the client's handshake
+	c.show("n1")                              // and the controller serves on
 
 	// A certificate of our CA for a node that the store does not know.
 	stranger := newNodeKey(t, "n7")
@@ -157,6 +157,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestHeartbeatTextIsCleaned(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 	n := enrolled(c, "n1")
 	long := strings.Repeat("ä", 4096)
@@ -186,6 +187,7 @@ func TestHeartbeatTextIsCleaned(t *testing.T) {
 }
 
 func TestViewComputesLost(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const interval = 5 * time.Second
 	for _, tc := range []struct {
@@ -214,6 +216,7 @@ func TestViewComputesLost(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"": "", "plain": "plain", "tab\tnl\n": "tab?nl?", "\xff": "?", "12345678": "12345678", "123456789": "12345...",
 		"ääääää": "ää...", "\u202ex": "?x",

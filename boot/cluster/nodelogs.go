@@ -22,6 +22,7 @@ const logIdle = 15 * time.Second
 
 // relay calls nodes as this controller.
 type relay struct {
+	running     context.Context // of the controller: its end is the followers' end
 	authority   *identity.Authority
 	certificate tls.Certificate
 }
@@ -42,7 +43,11 @@ func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsR
 		return connect.NewError(connect.CodeUnavailable,
 			fmt.Errorf("node %s has not told an address of its API: it has not joined since it was enrolled", req.GetNode()))
 	}
-	if err := o.relay.logs(ctx, req, addrs, out.Send); err != nil {
+	err = o.relay.logs(ctx, req, addrs, out.Send)
+	if o.relay.running.Err() != nil {
+		return connect.NewError(connect.CodeUnavailable, errors.New("this controller stops; ask again"))
+	}
+	if err != nil {
 		return relayError(req.GetNode(), err)
 	}
 	return nil
@@ -51,6 +56,7 @@ func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsR
 func (r *relay) logs(ctx context.Context, req *clusterv1.NodeLogsRequest, addrs []string, send func(*clusterv1.LogRecord) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(r.running, cancel)()
 	want := identity.Peer{ClusterID: r.authority.ClusterID, Role: identity.RoleNode, Name: req.GetNode()}
 	client := dial.HTTPClient(addrs, identity.ClientTLS(r.authority.Certificate, r.certificate, want, identity.SystemClock))
 	defer client.CloseIdleConnections()

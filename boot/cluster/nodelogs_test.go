@@ -61,6 +61,7 @@ func serveNodeAPI(t *testing.T, c *running, n *node) string {
 }
 
 func TestNodeLogs(t *testing.T) {
+	t.Parallel()
 	c := startController(t, Config{})
 	n, impostor := enrolled(c, "n1"), enrolled(c, "n2")
 	logs := func(name string, req *clusterv1.LogsRequest) (string, error) {
