@@ -1,0 +1,134 @@
+# Everything here runs as root on a fresh Debian with Go; `deps` installs what is
+# missing. Products are in build/.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+# The kernel package that nodes boot, and the choice of its modules. For real
+# machines: make image KERNEL=linux-image-amd64 MODULES=metal
+KERNEL  ?= linux-image-cloud-amd64
+MODULES ?= qemu
+
+# A product says which commit it is of, and when that was made (seconds since
+# 1970: a node knows it cannot be earlier than this). Nothing of this machine or
+# of today gets into it, so the same commit gives the same bytes.
+BUILD_ID   := $(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+BUILD_TIME := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+GOBUILD    := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+              -ldflags '-s -w -X main.buildID=$(BUILD_ID) -X main.buildTime=$(BUILD_TIME)'
+
+# What tests, the demo and the image need, by Debian package.
+PACKAGES := qemu-system-x86 swtpm dnsmasq-base radvd iproute2 gcc libc6-dev git
+# What `make proto` needs on top.
+PROTO_PACKAGES := protobuf-compiler libprotobuf-dev
+
+.PHONY: help deps image demo test bench lint fuzz proto clean
+help:
+	@echo 'make image [FAULTS=1]  build/vmlinuz, build/initramfs.cpio.zst, build/reveille, build/init'
+	@echo 'make demo              a controller and two nodes on bad serial lines, in QEMU'
+	@echo 'make test              everything: lint, race, guest and end-to-end tests'
+	@echo 'make bench             boot times by serial line, sizes, memory'
+	@echo 'make lint fuzz proto deps clean'
+
+# ---- tools --------------------------------------------------------------------
+
+# $(call install,PACKAGES) installs those that are missing.
+define install
+	@missing=$$(for p in $(1); do \
+	    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+	    apt-get update -q; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
+endef
+
+deps: build/deb/.$(KERNEL)
+	$(call install,$(PACKAGES))
+
+# The kernel is unpacked, never installed. The metapackage names the current
+# version. A list of packages older than the mirror gives a 404: update, try again.
+build/deb/.$(KERNEL):
+	rm -rf build/deb
+	mkdir -p build/deb
+	cd build/deb; \
+	get() { \
+	    version=$$(apt-cache depends --no-recommends $(KERNEL) | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1); \
+	    [ -n "$$version" ] && apt-get -q -o APT::Sandbox::User=root download "$$version"; \
+	}; \
+	get || { apt-get update -q; get; }; \
+	dpkg -x linux-image-*.deb .; \
+	rm linux-image-*.deb
+	touch $@
+
+# ---- products -----------------------------------------------------------------
+
+ifeq ($(FAULTS),1)
+INITRAMFS := build/initramfs-faults.cpio.zst
+INIT      := build/init-faults
+TAGS      := -tags faults
+else
+INITRAMFS := build/initramfs.cpio.zst
+INIT      := build/init
+endif
+
+image: deps
+	$(GOBUILD) -o build/reveille .
+	$(GOBUILD) $(TAGS) -o $(INIT) ./init
+	cp build/deb/boot/vmlinuz-* build/vmlinuz
+	build/reveille image build --kernel-dir build/deb --init $(INIT) --modules $(MODULES) --out $(INITRAMFS)
+
+demo: image
+	go run ./images/demo
+
+# ---- checks -------------------------------------------------------------------
+
+# Packages with tests behind a build tag: guest tests run in a virtual machine
+# with a kernel of their own, end-to-end tests boot nodes.
+tagged = $(shell grep -lR --include=*_test.go '^//go:build .*\b$(1)\b' . | xargs -r -n1 dirname | sort -u)
+
+# -count=1: a cached result says nothing about this machine.
+# A skipped test is a failure here: everything it could miss, deps installs.
+TEST := .ci/gotest
+
+test: lint
+	$(MAKE) image
+	$(MAKE) image FAULTS=1
+	$(GOBUILD) -o build/guestexec ./images/guestexec
+	$(TEST) -race -timeout 15m ./...
+	guest='$(call tagged,guest)'; \
+	[ -z "$$guest" ] || CGO_ENABLED=0 $(TEST) -tags guest -exec "$$PWD/build/guestexec" -p 1 -timeout 10m $$guest
+	e2e='$(call tagged,e2e)'; \
+	[ -z "$$e2e" ] || $(TEST) -tags e2e -p 1 -timeout 30m $$e2e
+
+lint: deps
+	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	[ -z "$$unformatted" ] || { echo "gofmt -w these: $$unformatted"; exit 1; }
+	go vet ./...
+	go vet -tags faults,e2e,guest ./...
+	go tool staticcheck ./...
+	go tool staticcheck -tags faults,e2e,guest ./...
+
+# Each fuzz target for FUZZTIME.
+FUZZTIME ?= 20s
+fuzz:
+	for pkg in $$(grep -lR --include=*_test.go '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
+	    for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | cut -d' ' -f2); do \
+	        echo "== $$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	    done; \
+	done
+
+bench: image
+	$(MAKE) image FAULTS=1
+	@echo; stat -c '%n %s' build/vmlinuz build/initramfs.cpio.zst build/init build/reveille | \
+	    awk '{ printf "%-28s %7.2f MiB\n", $$1, $$2 / 1048576 }'
+	go run ./images/bootbench
+
+proto:
+	$(call install,$(PROTO_PACKAGES))
+	mkdir -p build/tools
+	go build -o build/tools google.golang.org/protobuf/cmd/protoc-gen-go connectrpc.com/connect/cmd/protoc-gen-connect-go
+	PATH="$$PWD/build/tools:$$PATH" protoc -I . --go_out=. --go_opt=module=reveille \
+	    --connect-go_out=. --connect-go_opt=module=reveille,simple boot/cluster/clusterv1/cluster.proto
+
+clean:
+	rm -rf build
