@@ -61,7 +61,21 @@ func (s system) open(ctx context.Context, opts Options) (*TPM, error) {
 		return nil, fmt.Errorf("start %s: %w", f.Name(), err)
 	}
 	t.name += " on " + f.Name()
+	t.redial = func(ctx context.Context) (Transport, error) { return s.again(ctx, opts) }
 	return t, nil
+}
+
+// again opens the device after a failure. A TPM that is still busy with the
+// command it did not answer keeps /dev/tpm0 taken: the next retry may find it.
+func (s system) again(ctx context.Context, opts Options) (Transport, error) {
+	f, err := s.device(ctx, opts.Device, waitUnannounced)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, &Error{Outcome: Unresponsive, Detail: "its device is gone"}
+	}
+	return NewTransport(f), nil
 }
 
 // announced tells whether firmware lists a TPM in its ACPI tables.

@@ -61,6 +61,9 @@ func (t *TPM) Seal(ctx context.Context, secret []byte) (Slot, error) {
 }
 
 func (t *TPM) seal(ctx context.Context, secret []byte) (Slot, error) {
+	if err := t.ready(ctx); err != nil {
+		return Slot{}, err
+	}
 	bound := t.boot.bindable()
 	policy, err := bound.policyDigest()
 	if err != nil {
@@ -118,15 +121,18 @@ func (t *TPM) Unseal(ctx context.Context, slot Slot) ([]byte, error) {
 	if slot.Kind != SlotTPM2 || slot.Policy != PolicyPCR {
 		return nil, &Error{Outcome: Newer, Detail: fmt.Sprintf("key slot %q under policy %q", slot.Kind, slot.Policy)}
 	}
-	var err error
-	for range policyAttempts {
-		var secret []byte
-		if secret, err = t.unseal(ctx, slot); err == nil {
-			return secret, nil
-		}
+	if err := t.ready(ctx); err != nil {
+		return nil, fmt.Errorf("unseal: %w", err)
+	}
+	secret, err := t.unseal(ctx, slot)
+	for range policyAttempts - 1 {
 		if !errors.Is(err, tpm2.TPMRCPCRChanged) {
 			break
 		}
+		secret, err = t.unseal(ctx, slot)
+	}
+	if err == nil {
+		return secret, nil
 	}
 	if errors.Is(err, tpm2.TPMRCPolicyFail) {
 		err = t.explainPolicy(ctx, slot, err)

@@ -33,11 +33,13 @@ type Options struct {
 // TPM is a TPM 2.0 with the register values that this boot started with.
 // Its methods may be called concurrently; commands go out one operation at a time.
 type TPM struct {
-	name    string // "TPM 2.0 IBM on /dev/tpm0"
+	name    string // `TPM 2.0 "IBM" on /dev/tpm0`
 	timeout time.Duration
+	redial  func(context.Context) (Transport, error) // nil: a lost Transport stays lost
 
 	mu   sync.Mutex
 	t    Transport
+	lost bool   // t failed: its stream is out of step
 	boot PCRs   // before any ExtendPhase of this boot
 	over bool   // ExtendPhase was done in this boot
 	ek   []byte // Name of the endorsement key, once it was needed
@@ -103,15 +105,22 @@ const PhaseOpened = "config-opened"
 // ExtendPhase extends PCR 11 with the name of a phase that begins. What was
 // sealed in this boot or before cannot be unsealed again until the next one. An
 // error means that the register may not have moved: the secret is then still
-// open to every process with access to the TPM.
+// open to every process with access to the TPM. Repeating it is safe.
 func (t *TPM) ExtendPhase(ctx context.Context, phase string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.ready(ctx); err != nil {
+		return err
+	}
 	before, err := t.readPCRs(ctx, []int{phasePCR})
 	if err != nil {
 		return err
 	}
 	d := phaseDigest(phase)
+	if boot, ok := t.boot.Get(phasePCR); ok && before[0].Digest == extend(boot.Digest, d) {
+		t.over = true // done before; only the answer was lost
+		return nil
+	}
 	_, err = tpm2.PCRExtend{
 		PCRHandle: tpm2.AuthHandle{Handle: tpm2.TPMHandle(phasePCR), Auth: tpm2.PasswordAuth(nil)},
 		Digests:   tpm2.TPMLDigestValues{Digests: []tpm2.TPMTHA{{HashAlg: tpm2.TPMAlgSHA256, Digest: d[:]}}},
@@ -148,7 +157,22 @@ func (t *TPM) Resume(boot PCRs, phase string) error {
 	return nil
 }
 
-func (t *TPM) conn(ctx context.Context) conn { return conn{ctx, t.t, t.timeout} }
+func (t *TPM) conn(ctx context.Context) conn { return conn{ctx, t} }
+
+// ready begins an operation: a TPM that once did not answer is opened again, so
+// that a retry of the caller is a real one.
+func (t *TPM) ready(ctx context.Context) error {
+	if !t.lost || t.redial == nil {
+		return nil
+	}
+	tr, err := t.redial(ctx)
+	if err != nil {
+		return fmt.Errorf("open TPM again: %w", err)
+	}
+	_ = t.t.Close() // it failed before, and said so
+	t.t, t.lost = tr, false
+	return t.flushStale(ctx)
+}
 
 // property reads one TPM_PT value.
 func (t *TPM) property(ctx context.Context, pt tpm2.TPMPT) (uint32, error) {

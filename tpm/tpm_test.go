@@ -377,6 +377,24 @@ func TestStoppedTPMEndsAtTheDeadline(t *testing.T) {
 	wantOutcome(t, err, tpm.Unresponsive)
 }
 
+func TestRetryAfterAStopIsARealOne(t *testing.T) {
+	s := booted(t)
+	dev, err := tpm.New(t.Context(), s.Dial(), tpm.Options{CommandTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	dev.SetRedial(s.Dial)
+	slot := mustSeal(t, dev)
+	s.Signal(syscall.SIGSTOP)
+	_, err = dev.Unseal(t.Context(), slot)
+	wantOutcome(t, err, tpm.Unresponsive)
+	s.Signal(syscall.SIGCONT)
+	if got, err := dev.Unseal(t.Context(), slot); err != nil || !bytes.Equal(got, secret) {
+		t.Fatalf("got %q, %v", got, err)
+	}
+}
+
 func TestCancelEndsACommand(t *testing.T) {
 	s := booted(t)
 	dev := s.Open()
@@ -407,6 +425,24 @@ func TestSkippedExtendIsAnError(t *testing.T) {
 	wantOutcome(t, err, tpm.Unresponsive)
 	if dev.PhaseOver() {
 		t.Error("phase taken for over")
+	}
+}
+
+// TestLostAnswerOfAnExtension: extended again, the register would no longer
+// follow from the start of the boot.
+func TestLostAnswerOfAnExtension(t *testing.T) {
+	s := booted(t)
+	dev := s.Open()
+	boot := dev.Snapshot()
+	if err := dev.ExtendPhase(t.Context(), tpm.PhaseOpened); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.ExtendPhase(t.Context(), tpm.PhaseOpened); err != nil {
+		t.Fatal(err)
+	}
+	dev.Close()
+	if err := s.Open().Resume(boot, tpm.PhaseOpened); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -153,12 +153,11 @@ const (
 	retryBudget = 10 * time.Second
 )
 
-// conn lends a Transport and a context to go-tpm, whose interface has none, and
-// does what every command needs: a deadline, a bounded retry, a startup.
+// conn lends a TPM and a context to go-tpm, whose interface has none, and does
+// what every command needs: a deadline, a bounded retry, a startup.
 type conn struct {
-	ctx     context.Context
-	t       Transport
-	timeout time.Duration // of one command
+	ctx context.Context
+	dev *TPM
 }
 
 // Send implements go-tpm's transport.TPM.
@@ -194,9 +193,14 @@ func (c conn) Send(command []byte) ([]byte, error) {
 }
 
 func (c conn) once(command []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
+	limit := c.dev.timeout
+	ctx, cancel := context.WithTimeoutCause(c.ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	return c.t.Send(ctx, command)
+	rsp, err := c.dev.t.Send(ctx, command)
+	if err != nil {
+		c.dev.lost = true
+	}
+	return rsp, err
 }
 
 // startup is firmware's work; a machine whose firmware skipped it answers

@@ -28,13 +28,17 @@ func (s *scripted) Send(context.Context, []byte) ([]byte, error) {
 
 func (*scripted) Close() error { return nil }
 
+func over(ctx context.Context, tr Transport) conn {
+	return conn{ctx, &TPM{t: tr, timeout: commandTimeout}}
+}
+
 var someCommand = []byte{0x80, 0x01, 0, 0, 0, 10, 0, 0, 0x01, 0x7B}
 
 func TestRetriesAreBounded(t *testing.T) {
 	for _, rc := range []tpm2.TPMRC{tpm2.TPMRCRetry, tpm2.TPMRCYielded, tpm2.TPMRCTesting, tpm2.TPMRCNVRate, tpm2.TPMRCNVUnavailable} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			_, err := conn{t.Context(), &scripted{rc}, commandTimeout}.Send(someCommand)
+			_, err := over(t.Context(), &scripted{rc}).Send(someCommand)
 			if OutcomeOf(err) != Unresponsive || !errors.Is(err, rc) {
 				t.Errorf("%v for ever: got %v", rc, err)
 			}
@@ -50,7 +54,7 @@ func TestRetryEndsWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := conn{ctx, &scripted{tpm2.TPMRCRetry}, commandTimeout}.Send(someCommand)
+		_, err := over(ctx, &scripted{tpm2.TPMRCRetry}).Send(someCommand)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
@@ -58,7 +62,7 @@ func TestRetryEndsWithTheContext(t *testing.T) {
 }
 
 func TestInitializeForEver(t *testing.T) {
-	_, err := conn{t.Context(), &scripted{tpm2.TPMRCInitialize}, commandTimeout}.Send(someCommand)
+	_, err := over(t.Context(), &scripted{tpm2.TPMRCInitialize}).Send(someCommand)
 	if err != nil {
 		t.Fatal(err) // the code goes to the caller, once; no loop
 	}

@@ -58,10 +58,11 @@ func Mount(ctx context.Context, dir string) (*Partition, error) {
 func mountFAT(source, dir string) error {
 	const flags = unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOSUID | unix.MS_NOATIME
 	const options = "flush,errors=remount-ro,umask=0077,codepage=437,iocharset=ascii,utf8=0,tz=UTC"
+	if mounted(source, dir) {
+		return nil // by the agent that we replace
+	}
 	err := unix.Mount(source, dir, "vfat", flags, options)
 	switch {
-	case errors.Is(err, unix.EBUSY) && mounted(source, dir):
-		return nil // by the agent that we replace
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES):
 		return unix.Mount(source, dir, "vfat", flags|unix.MS_RDONLY, options)
 	case errors.Is(err, unix.ENODEV):
