@@ -1,0 +1,16 @@
+//go:build guest
+
+package netcfg
+
+import "testing"
+
+// The host may have no bonding, 8021q or dummy module; the guest has:
+//
+//	go build -o build/guestexec ./images/guestexec
+//	CGO_ENABLED=0 go test -tags guest -exec "$PWD/build/guestexec" ./netcfg
+
+func TestKernelDevices(t *testing.T) {
+	for _, s := range deviceScenarios {
+		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab) })
+	}
+}
