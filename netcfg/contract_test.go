@@ -241,9 +241,9 @@ func (s scenario) prepare(t testing.TB, l lab) {
 	}
 }
 
-// run converges from the scenario's start, then again without a write, then
-// once more for each operation after which the first try could have died.
-func (s scenario) run(t *testing.T, open func(testing.TB) lab) {
+// run converges from the scenario's start, then again without a write; with
+// kills, once more for each operation after which the first try could have died.
+func (s scenario) run(t *testing.T, open func(testing.TB) lab, kills bool) {
 	cfg := compileWish(t, s.want)
 	l := open(t)
 	s.prepare(t, l)
@@ -256,6 +256,9 @@ func (s scenario) run(t *testing.T, open func(testing.TB) lab) {
 		t.Errorf("%d passes:\n%v", report.Passes, report.Ops)
 	}
 	s.check(t, r, l)
+	if !kills {
+		return
+	}
 	for i := range report.Ops {
 		l := open(t)
 		s.prepare(t, l)

@@ -61,6 +61,6 @@ func (l kernelLab) AddNIC(name, mac string) error {
 
 func TestKernelNICs(t *testing.T) {
 	for _, s := range nicScenarios {
-		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab) })
+		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab, true) })
 	}
 }

@@ -1,0 +1,467 @@
+package netcfg
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// fake is a kernel in memory that refuses what the real one refuses; the
+// contract test holds the two together.
+type fake struct {
+	state   State
+	before  map[int]int // the MTU that a port had before it was one
+	last    int // index given out last
+	budget  int // operations until it "loses power"; negative for never
+	applied int
+}
+
+var errPower = fmt.Errorf("power cut")
+
+func newFake(testing.TB) lab { return &fake{budget: -1, before: map[int]int{}} }
+
+func (f *fake) Close() error { return nil }
+
+func (f *fake) AddNIC(name, mac string) error {
+	return f.newLink(LinkState{Name: name, Kind: "veth", MAC: mac, MTU: 1500})
+}
+
+// Observe copies the state; then time passes, and DAD with it.
+func (f *fake) Observe(context.Context) (State, error) {
+	s := f.state
+	s.Links = slices.Clone(s.Links)
+	for i := range s.Links {
+		s.Links[i].Carrier = f.carrier(&s.Links[i])
+		b := BondOptions{}
+		for k, v := range s.Links[i].Bond {
+			b[k] = v
+		}
+		s.Links[i].Bond = b
+	}
+	s.Addresses = slices.Clone(s.Addresses)
+	s.Routes = slices.Clone(s.Routes)
+	for i := range f.state.Addresses {
+		a := &f.state.Addresses[i]
+		if l := f.state.link(a.Link); f.carrier(l) {
+			a.Tentative = false
+		}
+	}
+	return s, nil
+}
+
+func (f *fake) Apply(_ context.Context, op Op) error {
+	if f.budget == 0 {
+		return errPower
+	}
+	f.budget--
+	f.applied++
+	if err := f.apply(op); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+func (f *fake) newLink(l LinkState) error {
+	if f.taken(l.Name) {
+		return unix.EEXIST
+	}
+	f.last++
+	l.Index = f.last
+	f.state.Links = append(f.state.Links, l)
+	return nil
+}
+
+func (f *fake) taken(name string) bool {
+	return slices.ContainsFunc(f.state.Links, func(l LinkState) bool {
+		return l.Name == name || slices.Contains(l.AltNames, name)
+	})
+}
+
+func (f *fake) ports(index int) (out []*LinkState) {
+	for i := range f.state.Links {
+		if f.state.Links[i].Master == index {
+			out = append(out, &f.state.Links[i])
+		}
+	}
+	return out
+}
+
+func (f *fake) vlans(index int) (out []*LinkState) {
+	for i := range f.state.Links {
+		if l := &f.state.Links[i]; l.Kind == "vlan" && l.Parent == index {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (f *fake) carrier(l *LinkState) bool {
+	switch {
+	case !l.Up:
+		return false
+	case l.Kind == "bond":
+		return slices.ContainsFunc(f.ports(l.Index), f.carrier)
+	case l.Kind == "vlan":
+		return f.carrier(f.state.link(l.Parent))
+	}
+	return true
+}
+
+func (f *fake) apply(op Op) error {
+	if op.Verb == OpCreate {
+		return f.create(op)
+	}
+	l := f.state.named(op.Link)
+	if l == nil {
+		return unix.ENODEV
+	}
+	switch op.Verb {
+	case OpDelete:
+		f.remove(l.Index)
+	case OpRename:
+		switch {
+		case l.Up:
+			return unix.EBUSY
+		case f.taken(op.Other):
+			return unix.EEXIST
+		}
+		l.Name = op.Other
+	case OpDropAltName:
+		l.AltNames = slices.DeleteFunc(l.AltNames, func(s string) bool { return s == op.Other })
+	case OpUp:
+		return f.up(l)
+	case OpDown:
+		f.down(l)
+	case OpEnslave:
+		return f.enslave(l, op.Other)
+	case OpRelease:
+		f.release(l)
+	case OpSet:
+		return f.set(l, op.Settings[0])
+	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
+		return f.address(l, op)
+	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
+		return f.route(l, op)
+	}
+	return nil
+}
+
+func (f *fake) create(op Op) error {
+	l := LinkState{Name: op.Link, Kind: op.Kind, MTU: 1500, MAC: "06:00:00:00:00:00"}
+	if op.Kind == "vlan" {
+		parent := f.state.named(op.Other)
+		if parent == nil {
+			return unix.ENODEV
+		}
+		l.VLAN, _ = strconv.Atoi(op.Settings[0].Value)
+		l.Parent, l.MTU, l.MAC = parent.Index, parent.MTU, parent.MAC
+		for _, o := range f.vlans(parent.Index) {
+			if o.VLAN == l.VLAN {
+				return unix.EEXIST
+			}
+		}
+	}
+	if op.Kind == "bond" {
+		l.Bond = BondOptions{"primary": "", "arp_ip_target": "", "use_carrier": "1"}
+		for i := range bondOptions {
+			if o := &bondOptions[i]; o.def != unmanaged && o.name != "primary" {
+				l.Bond[o.name] = o.def
+			}
+		}
+	}
+	for _, s := range op.Settings {
+		switch {
+		case s.Name == "mac":
+			l.MAC = s.Value
+		case op.Kind == "bond":
+			if err := f.bondOption(&l, s); err != nil {
+				return err
+			}
+		}
+	}
+	return f.newLink(l)
+}
+
+// release is __bond_release_one: the port goes down and gets its MTU back.
+func (f *fake) release(l *LinkState) {
+	if l.Master != 0 {
+		f.down(l)
+		f.mtu(l, f.before[l.Index])
+		l.Master = 0
+	}
+}
+
+func (f *fake) remove(index int) {
+	for _, c := range f.ports(index) {
+		f.release(c)
+	}
+	for _, v := range f.vlans(index) {
+		f.remove(v.Index)
+	}
+	f.state.Links = slices.DeleteFunc(f.state.Links, func(l LinkState) bool { return l.Index == index })
+	f.state.Addresses = slices.DeleteFunc(f.state.Addresses, func(a AddressState) bool { return a.Link == index })
+	f.state.Routes = slices.DeleteFunc(f.state.Routes, func(r RouteState) bool { return r.Link == index })
+}
+
+func (f *fake) up(l *LinkState) error {
+	if l.Kind == "vlan" && !f.state.link(l.Parent).Up {
+		return unix.ENETDOWN
+	}
+	if l.Up {
+		return nil
+	}
+	l.Up = true
+	f.linkLocal(l)
+	for _, v := range f.vlans(l.Index) {
+		f.up(v)
+	}
+	return nil
+}
+
+// linkLocal is addrconf: an address of its own for a link that is no port.
+func (f *fake) linkLocal(l *LinkState) {
+	if l.Up && l.Master == 0 && !l.DisableIPv6 && !l.NoIPv6 && l.AddrGenMode == addrGenEUI64 {
+		f.state.Addresses = append(f.state.Addresses, AddressState{
+			Link: l.Index, Prefix: netip.MustParsePrefix(fmt.Sprintf("fe80::%x/64", l.Index)), Proto: 3,
+		})
+	}
+}
+
+func (f *fake) down(l *LinkState) {
+	l.Up = false
+	f.loseIPv6(l)
+	f.state.Routes = slices.DeleteFunc(f.state.Routes, func(r RouteState) bool { return r.Link == l.Index })
+	for _, v := range f.vlans(l.Index) {
+		f.down(v)
+	}
+}
+
+func (f *fake) loseIPv6(l *LinkState) {
+	f.state.Addresses = slices.DeleteFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Link == l.Index && a.Prefix.Addr().Is6()
+	})
+	f.state.Routes = slices.DeleteFunc(f.state.Routes, func(r RouteState) bool {
+		return r.Link == l.Index && r.To.Addr().Is6()
+	})
+}
+
+func (f *fake) enslave(l *LinkState, name string) error {
+	m := f.state.named(name)
+	switch {
+	case m == nil:
+		return unix.ENODEV
+	case l.Master == m.Index:
+		return nil
+	case m.Kind != "bond" || l.Kind == "bond":
+		return unix.EOPNOTSUPP
+	case l.Up:
+		return unix.EPERM
+	}
+	if len(f.ports(m.Index)) == 0 && m.MAC == "06:00:00:00:00:00" {
+		m.MAC = l.MAC
+	}
+	f.before[l.Index] = l.MTU
+	f.mtu(l, m.MTU)
+	l.Master, l.Up = m.Index, true
+	for _, v := range f.vlans(l.Index) {
+		f.up(v)
+	}
+	return nil
+}
+
+func (f *fake) set(l *LinkState, s Setting) error {
+	n, _ := strconv.Atoi(s.Value)
+	switch s.Name {
+	case "mtu":
+		return f.mtu(l, n)
+	case "mac":
+		l.MAC = s.Value
+		return nil
+	case "accept_ra", "disable_ipv6", "addr_gen_mode":
+		if l.NoIPv6 {
+			return unix.ENOENT
+		}
+		f.sysctl(l, s.Name, n)
+		return nil
+	}
+	if l.Kind != "bond" {
+		return unix.EOPNOTSUPP
+	}
+	return f.bondOption(l, s)
+}
+
+func (f *fake) sysctl(l *LinkState, name string, n int) {
+	switch name {
+	case "accept_ra":
+		l.AcceptRA = n
+	case "disable_ipv6":
+		was := l.DisableIPv6
+		if l.DisableIPv6 = n != 0; l.DisableIPv6 {
+			f.loseIPv6(l)
+		} else if was {
+			f.linkLocal(l)
+		}
+	case "addr_gen_mode":
+		was := l.AddrGenMode
+		if l.AddrGenMode = n; was == addrGenNone {
+			f.linkLocal(l)
+		}
+	}
+}
+
+func (f *fake) mtu(l *LinkState, n int) error {
+	if l.Kind == "vlan" && n > f.state.link(l.Parent).MTU {
+		return unix.ERANGE
+	}
+	l.MTU = n
+	switch {
+	case n < 1280 && !l.NoIPv6:
+		l.NoIPv6, l.AcceptRA, l.DisableIPv6, l.AddrGenMode = true, 1, false, addrGenEUI64
+		f.loseIPv6(l)
+	case n >= 1280 && l.NoIPv6:
+		l.NoIPv6 = false
+		f.linkLocal(l)
+	}
+	for _, p := range f.ports(l.Index) {
+		f.mtu(p, n)
+	}
+	for _, v := range f.vlans(l.Index) {
+		if v.MTU > n {
+			f.mtu(v, n)
+		}
+	}
+	return nil
+}
+
+// bondOption refuses as bond_opt_check_deps (bond_options.c) does, in its order.
+func (f *fake) bondOption(l *LinkState, s Setting) error {
+	o := bondOptionNamed(s.Name)
+	hasPorts := l.Index != 0 && len(f.ports(l.Index)) > 0
+	switch {
+	case o.modes != "" && !slices.Contains(strings.Fields(o.modes), l.Bond["mode"]):
+		return unix.EACCES
+	case o.change == noPorts && hasPorts:
+		return unix.ENOTEMPTY
+	case (o.change == down || o.name == "mode") && l.Up:
+		return unix.EBUSY
+	}
+	l.Bond[s.Name] = s.Value
+	switch {
+	case s.Name == "miimon" && s.Value != "0":
+		l.Bond["arp_interval"], l.Bond["arp_validate"] = "0", "none"
+	case s.Name == "arp_interval" && s.Value != "0":
+		l.Bond["miimon"], l.Bond["updelay"], l.Bond["downdelay"] = "0", "0", "0"
+	case s.Name == "mode" && slices.Contains([]string{"802.3ad", "balance-tlb", "balance-alb"}, s.Value):
+		l.Bond["arp_interval"], l.Bond["arp_validate"] = "0", "none"
+		if l.Bond["miimon"] == "0" {
+			l.Bond["miimon"] = "100"
+		}
+	}
+	return nil
+}
+
+func (f *fake) address(l *LinkState, op Op) error {
+	p := op.Address
+	if p.Addr().Is6() && (l.DisableIPv6 || l.NoIPv6) && op.Verb != OpDeleteAddress {
+		return unix.EACCES
+	}
+	i := slices.IndexFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Link == l.Index && a.Prefix.Addr() == p.Addr() && (a.Prefix == p || p.Addr().Is6() && op.Verb != OpDeleteAddress)
+	})
+	switch {
+	case op.Verb == OpDeleteAddress && i < 0:
+		return unix.EADDRNOTAVAIL
+	case op.Verb == OpDeleteAddress:
+		f.deleteAddress(l, i)
+	case op.Verb == OpReplaceAddress && i >= 0:
+		f.state.Addresses[i].Dynamic = false
+	case i >= 0:
+		return unix.EEXIST
+	default:
+		f.state.Addresses = append(f.state.Addresses, AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6()})
+	}
+	return nil
+}
+
+// deleteAddress takes along what IPv4 derives from an address: the secondary
+// addresses of its network, routes that have it as source, and with the link's
+// last address all its routes.
+func (f *fake) deleteAddress(l *LinkState, i int) {
+	gone := f.state.Addresses[i]
+	four := gone.Prefix.Addr().Is4()
+	same := func(a AddressState) bool {
+		return four && a.Link == l.Index && a.Prefix.Masked() == gone.Prefix.Masked()
+	}
+	primary := slices.IndexFunc(f.state.Addresses, same) == i
+	f.state.Addresses = slices.Delete(f.state.Addresses, i, i+1)
+	if four && primary {
+		f.state.Addresses = slices.DeleteFunc(f.state.Addresses, same)
+	}
+	last := four && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Link == l.Index && a.Prefix.Addr().Is4()
+	})
+	f.state.Routes = slices.DeleteFunc(f.state.Routes, func(r RouteState) bool {
+		return four && r.To.Addr().Is4() && (r.From == gone.Prefix.Addr() || last && r.Link == l.Index)
+	})
+	for i := range f.state.Routes {
+		if r := &f.state.Routes[i]; !four && r.From == gone.Prefix.Addr() {
+			r.From = netip.Addr{}
+		}
+	}
+}
+
+func (f *fake) route(l *LinkState, op Op) error {
+	r := op.Route
+	key := func(h RouteState) bool { return h.key() == r.key() }
+	if op.Verb == OpDeleteRoute {
+		i := slices.IndexFunc(f.state.Routes, func(h RouteState) bool { return h.Link == l.Index && h.Proto == ownProto && h.Route == r })
+		if i < 0 {
+			return unix.ESRCH
+		}
+		f.state.Routes = slices.Delete(f.state.Routes, i, i+1)
+		return nil
+	}
+	if err := f.routable(l, r); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(f.state.Routes, key)
+	made := RouteState{Link: l.Index, Proto: ownProto, Route: r}
+	switch {
+	case r.To.Addr().Is6():
+		if slices.ContainsFunc(f.state.Routes, func(h RouteState) bool { return key(h) && h.Link == l.Index && h.Via == r.Via }) {
+			return unix.EEXIST
+		}
+	case i >= 0 && op.Verb == OpReplaceRoute:
+		f.state.Routes[i] = made
+		return nil
+	case i >= 0:
+		return unix.EEXIST
+	}
+	f.state.Routes = append(f.state.Routes, made)
+	return nil
+}
+
+// routable is fib_check_nh and ip6_route_check_nh: the link is up, the gateway
+// is on it, the source is an address of ours that passed DAD.
+func (f *fake) routable(l *LinkState, r Route) error {
+	if !l.Up {
+		return unix.ENETDOWN
+	}
+	if r.From.IsValid() && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Prefix.Addr() == r.From && !a.Tentative && !a.DADFailed
+	}) {
+		return unix.EINVAL
+	}
+	if r.Via.IsValid() && !r.OnLink && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Link == l.Index && a.Prefix.Contains(r.Via)
+	}) {
+		return unix.EHOSTUNREACH
+	}
+	return nil
+}
