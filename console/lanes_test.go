@@ -13,7 +13,7 @@ func rec(seq uint64, level Level, text string) Record {
 
 func TestOldestOfTheLeastImportantGoesFirst(t *testing.T) {
 	var ls lanes
-	ls.pace(1) // the least backlog: 1200 bytes
+	ls.pace(1)                                                                               // the least backlog: 1200 bytes
 	text := func(i int) string { return fmt.Sprintf("%03d %s", i, strings.Repeat("x", 64)) } // costs 100
 	for i := range 12 {
 		ls.offer(rec(uint64(i), []Level{Info, Warn, Stage, Error}[i%4], text(i)))

@@ -101,12 +101,12 @@ func (l *Log) tidy(e *Entry) {
 	// Escapes are longer than what they stand for: bound the result as well.
 	e.Text, cut = truncate(Clean(e.Text), limit)
 	e.Cut += int64(cut)
-	if e.At == 0 {
-		e.At = l.clock()
-	}
 }
 
 func (l *Log) add(e Entry) {
+	if e.At == 0 {
+		e.At = l.clock() // under the lock, so that uptimes rise with Seq
+	}
 	r := Record{Seq: l.next, Uptime: e.At, Origin: e.Origin, Level: e.Level,
 		Text: e.Text, Cut: e.Cut, RingOnly: e.RingOnly}
 	l.next++

@@ -130,12 +130,12 @@ func follow(t *testing.T, log *Log) (total func() uint64) {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(time.Minute)
 	for tick := time.Tick(20 * time.Millisecond); !ok(); {
 		select {
 		case <-tick:
 		case <-deadline:
-			t.Fatal("waited 15 s in vain")
+			t.Fatal("waited a minute in vain")
 		}
 	}
 }
@@ -162,25 +162,31 @@ func BenchmarkAppendFourConsoles(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 }
 
-// The latency of one log call with all consoles dead, from ten goroutines.
+// The latency of a log call with all consoles dead, while another goroutine
+// logs a thousand lines a second. The caller pauses between calls, as callers
+// do: a busy loop would measure how the machine shares its processors.
 func BenchmarkAppendAllDead(b *testing.B) {
 	log := benchEngine(b, 0)
 	line := strings.Repeat("x", 90)
-	var mu sync.Mutex
-	var all []time.Duration
-	b.RunParallel(func(pb *testing.PB) {
-		var own []time.Duration
-		for i := 0; pb.Next(); i++ {
-			text := fmt.Sprint(line, i)
-			began := time.Now()
-			log.Append("bench", Info, text)
-			own = append(own, time.Since(began))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for tick := time.Tick(time.Millisecond); ctx.Err() == nil; <-tick {
+			log.Append("other", Info, line)
 		}
-		mu.Lock()
-		all = append(all, own...)
-		mu.Unlock()
-	})
+	}()
+	pause := time.NewTicker(100 * time.Microsecond)
+	defer pause.Stop()
+	var all []time.Duration
+	for i := 0; b.Loop(); i++ {
+		<-pause.C
+		text := fmt.Sprint(line, i)
+		began := time.Now()
+		log.Append("bench", Info, text)
+		all = append(all, time.Since(began))
+	}
 	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Nanoseconds()), "p50-ns")
 	b.ReportMetric(float64(all[len(all)*999/1000].Nanoseconds()), "p99.9-ns")
 	b.ReportMetric(float64(all[len(all)-1].Nanoseconds()), "max-ns")
 }
