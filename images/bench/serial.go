@@ -190,9 +190,12 @@ func (p *Port) serve(conn net.Conn, off <-chan struct{}) {
 	var due time.Time // when the line is ready for more
 	for {
 		p.mu.Lock()
-		n, changed, rate := p.allowance(), p.changed, p.pace.rate
+		n, changed, rate, gone := p.allowance(), p.changed, p.pace.rate, p.conn != conn
 		_ = conn.SetReadDeadline(time.Time{})
 		p.mu.Unlock()
+		if gone {
+			return
+		}
 		if n == 0 {
 			select {
 			case <-changed: // perhaps another pace

@@ -1,0 +1,111 @@
+package rack
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"reveille/images/bench"
+)
+
+// Node is a machine of the rack.
+type Node struct {
+	*bench.Node
+	Name string
+	rack *Rack
+}
+
+// Machine says what to put into the rack.
+type Machine struct {
+	Name   string
+	Serial []bench.Pace
+	TPM    bool
+	Append string // end of the kernel command line
+	Config string // node.yaml; empty: NodeYAML with a new ticket
+}
+
+// Address is the node's IPv4 address on its network; each node has a network
+// of its own, so all have the same.
+const Address = "10.0.2.15"
+
+// AddNode puts a machine into the rack, off: two NICs, a state disk, and the
+// port of its API forwarded from this machine.
+func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
+	api, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	if m.Config == "" {
+		ticket, err := r.Ticket(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m.Config = r.NodeYAML(m.Name, ticket, api)
+	}
+	initramfs := "initramfs.cpio.zst"
+	if r.options.Faults {
+		initramfs = "initramfs-faults.cpio.zst"
+	}
+	machine, err := bench.New(bench.Config{
+		Name:      m.Name,
+		Kernel:    filepath.Join(r.options.Build, "vmlinuz"),
+		Initramfs: filepath.Join(r.options.Build, initramfs),
+		Append:    m.Append,
+		NICs:      2,
+		Serial:    m.Serial,
+		TPM:       m.TPM,
+		Disk:      true,
+		NodeYAML:  []byte(m.Config),
+		Forward:   []bench.Forward{{Host: api, Guest: Address + ":7444"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Node: machine, Name: m.Name, rack: r}
+	r.nodes = append(r.nodes, n)
+	return n, nil
+}
+
+// NodeYAML is the node parameters of a machine of this rack: a bond of its two
+// NICs with an address of each family.
+func (r *Rack) NodeYAML(name, ticket, api string) string {
+	return strings.TrimSpace(fmt.Sprintf(`
+version: 1
+name: %s
+cluster:
+  endpoints: ["%s"]
+  ca: %s
+  ticket: %s
+api: {advertise: ["%s"]}
+network:
+  version: 2
+  ethernets:
+    eth0: {}
+    eth1: {}
+  bonds:
+    bond0:
+      interfaces: [eth0, eth1]
+      parameters: {mode: active-backup}
+      addresses: [%s/24, "fd00:5::15/64"]
+`, name, r.Endpoint(), r.ca, ticket, api, Address)) + "\n"
+}
+
+// Joined tells whether the node is a member in another boot than the given.
+func Joined(otherThan string) func(View) bool {
+	return func(v View) bool { return v.State == "joined" && v.Stage == "steady" && v.BootID != otherThan }
+}
+
+// Boot powers the machine on and waits until it is a member.
+func (n *Node) Boot(ctx context.Context, lastBoot string) (View, error) {
+	if err := n.PowerOn(ctx); err != nil {
+		return View{}, err
+	}
+	return n.rack.WaitFor(ctx, n.Name, Joined(lastBoot))
+}
+
+// Logs is the node's whole log, one line a record.
+func (n *Node) Logs(ctx context.Context) (string, error) {
+	out, err := n.rack.Operator(ctx, "node", "logs", n.Name)
+	return string(out), err
+}
