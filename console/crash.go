@@ -27,15 +27,16 @@ type CrashReport struct {
 	Facts   CrashFacts
 	Reason  string   // the headline, or the wait status when there is none
 	Frame   string   // first frame outside the runtime, "netcfg.Apply (netcfg/apply.go:41)"
-	Summary []string // at most maxSummary bytes of ASCII
+	Summary []string // at most 2 KiB of ASCII, see maxReason
 	Trace   string   // all that was kept of what it wrote, byte for byte
 	Written int64    // bytes that it wrote; more than len(Trace) if some were not kept
 }
 
+// Bounds in bytes of what a summary quotes, each of its four lines within
+// their sum: a summary stays below 2 KiB.
 const (
-	maxReason  = 300
-	maxFrame   = 200
-	maxSummary = 2 << 10
+	maxReason = 300
+	maxFrame  = 150
 )
 
 // Summarise makes a crash of what a process left behind.
@@ -60,19 +61,13 @@ func (c *CrashReport) summary() []string {
 		fmt.Sprintf("build %s, incarnation %d, stage %s", f.Build, f.Incarnation, f.Stage),
 		fmt.Sprintf("uptime %.3fs, ran %.3fs, %s, wrote %s",
 			f.Uptime.Seconds(), f.Ran.Seconds(), f.WaitStatus, byteSize(c.Written)))
-	left := maxSummary
 	var out []string
-	for _, line := range lines {
-		line, _ = truncate(ascii(Clean(oneLine(line))), 480)
-		for i, part := range wrap(line) {
-			if i > 0 || len(out) > 0 && !strings.HasPrefix(part, indent) {
-				part = indent + strings.TrimPrefix(part, indent)
-			}
-			if left -= len(part) + 2; left < 0 {
-				return out
-			}
-			out = append(out, part)
+	for i, line := range lines {
+		line, _ = truncate(ascii(Clean(oneLine(line))), maxReason+maxFrame)
+		if i > 0 {
+			line = indent + line
 		}
+		out = append(out, wrap(line)...)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -115,7 +116,14 @@ func (e *Engine) shows(r Record) bool {
 	return r.Level >= least
 }
 
-func (e *Engine) state() []string {
+// state asks the caller what is true now. A bug in there must not cost the
+// consoles, which would ask again and again.
+func (e *Engine) state() (lines []string) {
+	defer func() {
+		if p := recover(); p != nil {
+			lines = []string{fmt.Sprintf("unknown: bug: %v", p)}
+		}
+	}()
 	if e.opts.State == nil {
 		return nil
 	}

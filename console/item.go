@@ -17,17 +17,22 @@ func (w *writer) nextItem(now time.Time) *item {
 			return it
 		}
 	}
+	rec, ok := w.takeNext()
+	if !ok {
+		return nil
+	}
+	return &item{rec: rec, shown: rec.counts(), lines: layout(rec.Record, rec.times, w.traceBudget())}
+}
+
+// takeNext takes a record from the lanes; without one, the next offer wakes
+// the goroutine.
+func (w *writer) takeNext() (waiting, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rec, ok := w.lanes.next(w.pace.rate)
-	if !ok {
-		// Nothing more waits, so the notice that waited for its turn is due
-		// at the next look; until then an offer wakes us.
-		w.idle = true
-		return nil
-	}
+	w.idle = !ok
 	w.tally.writing += rec.times
-	return &item{rec: rec, shown: rec.counts(), lines: layout(rec.Record, rec.times, w.traceBudget())}
+	return rec, ok
 }
 
 // collectDrops moves new drops to those that the console must be told of.

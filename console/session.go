@@ -13,8 +13,10 @@ const (
 )
 
 // run serves the console until the engine stops. A bug in here must not take
-// PID 1 down, nor silence the console for good.
+// PID 1 down, nor silence the console for good. A device that keeps failing
+// in the same way is not news.
 func (w *writer) run() {
+	said := ""
 	for pause := reopenMin; w.engine.ctx.Err() == nil; pause = min(pause*2, reopenMax) {
 		began := time.Now()
 		err := w.session()
@@ -24,7 +26,10 @@ func (w *writer) run() {
 		if time.Since(began) > reopenMax {
 			pause = reopenMin
 		}
-		w.say(Warn, "%s: %v; next try in %v", w.spec.Name, err, pause)
+		if pause < reopenMax || err.Error() != said {
+			said = err.Error()
+			w.say(Warn, "%s: %v; next try in %v", w.spec.Name, err, pause)
+		}
 		w.rest(pause)
 	}
 }
@@ -119,6 +124,10 @@ func (w *writer) begin(p Port, now time.Time) {
 	w.stallAt, w.flowing, w.kept = time.Time{}, now, now
 	// Not yet known to drain: until it is, a kernel panic could hang on it.
 	w.attached.want(p, false)
+	if !w.away.IsZero() {
+		w.stallAt = w.away
+		w.resume(now)
+	}
 }
 
 // end gives up what was not written and closes the device.
@@ -130,7 +139,7 @@ func (w *writer) end() {
 	w.port.Flush()
 	w.loseFlight()
 	w.port.Close()
-	w.port = nil
+	w.port, w.away = nil, time.Now()
 	w.mu.Lock()
 	w.tally.stalled, w.tally.queued = true, 0
 	w.mu.Unlock()

@@ -165,7 +165,45 @@ func TestKernelIsDetachedUntilTheConsoleDrains(t *testing.T) {
 	})
 }
 
-func TestWriterSurvivesItsOwnPanic(t *testing.T) {
+// panicPort has a bug that shows once.
+type panicPort struct {
+	*fakePort
+	done bool
+}
+
+func (p *panicPort) Queued() (int, error) {
+	if time.Since(p.last) > 4*time.Second && !p.done {
+		p.done = true
+		panic("port bug")
+	}
+	return p.fakePort.Queued()
+}
+
+func TestWriterSurvivesABug(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		log := NewLog(DefaultLimits(), func() time.Duration { return time.Since(start) })
+		e := NewEngine(log, Options{State: func() []string { return []string{"stage steady"} }})
+		defer e.Close(context.Background())
+		port := &panicPort{fakePort: newFakePort(11520)}
+		e.Add(serial, func() (Port, error) { return port, nil })
+		log.Append("x", Info, "before")
+		time.Sleep(20 * time.Second)
+		log.Append("x", Info, "after")
+		time.Sleep(time.Second)
+		text := port.text()
+		for _, want := range []string{"before", "took nothing for 1s", "stage steady", "after"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		if recs, _, _ := log.Read(1, Filter{Min: Warn}, 9); len(recs) != 1 || recs[0].Text != "ttyS0: write console: bug: port bug; next try in 1s" {
+			t.Errorf("the log has %+v", recs)
+		}
+	})
+}
+
+func TestWriterSurvivesAPanickingState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		b := newBench(t, newFakePort(0), Options{State: func() []string {

@@ -122,7 +122,8 @@ const maxExample = 64
 
 func examples[T any](items []T, n int) string {
 	var b strings.Builder
-	for i, it := range items[:min(n, len(items))] {
+	n = min(max(n, 0), len(items))
+	for i, it := range items[:n] {
 		if i > 0 {
 			b.WriteString(", ")
 		}

@@ -56,6 +56,7 @@ type writer struct {
 	told     Counts    // part of lanes.dropped that went to hidden
 	noticed  time.Time
 	stallAt  time.Time // zero: not stalled
+	away     time.Time // when the device failed; zero: it never did
 	flowing  time.Time // since when it drains
 	kept     time.Time
 	attached attacher
@@ -112,20 +113,15 @@ func newWriter(e *Engine, spec Spec, open Opener) *writer {
 // nothing to do or the record cannot wait: under a flood the pace decides.
 func (w *writer) offer(r Record) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.lanes.offer(r)
-	wake := w.idle || r.Level == Crash
+	if w.idle || r.Level == Crash {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
 	w.idle = false
-	w.mu.Unlock()
-	if wake {
-		w.nudge()
-	}
-}
-
-func (w *writer) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // step does what is due now and returns when to look again.
@@ -237,6 +233,7 @@ func (w *writer) write(now time.Time, line string) (int, error) {
 	w.sent += n
 	w.mu.Lock()
 	w.tally.written += uint64(n)
+	w.tally.queued = w.pace.queued
 	w.mu.Unlock()
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
 		err = nil
