@@ -153,7 +153,7 @@ func Parse(b []byte) (*Envelope, error) {
 	if sum := sha256.Sum256(b[:end]); !bytes.Equal(sum[:], b[end:end+sha256.Size]) {
 		return nil, &Error{Outcome: Corrupt, Detail: "checksum differs"}
 	}
-	if len(bytes.Trim(b[end+sha256.Size:], "\x00")) > 0 {
+	if pad := b[end+sha256.Size:]; bytes.Count(pad, []byte{0}) != len(pad) {
 		return nil, &Error{Outcome: Corrupt, Detail: "padding is not zero"}
 	}
 	if v := binary.BigEndian.Uint16(b[8:]); v != version {

@@ -1,8 +1,14 @@
 package tpm
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // SetRedial gives a TPM made by New what Open gives it.
 func (t *TPM) SetRedial(dial func() Transport) {
 	t.redial = func(context.Context) (Transport, error) { return dial(), nil }
 }
+
+// SetTimeout changes the deadline of one command, for a TPM that then stops.
+func (t *TPM) SetTimeout(d time.Duration) { t.timeout = d }

@@ -177,7 +177,7 @@ func persist(raw transport.TPM, template tpm2.TPMTPublic) error {
 
 func openThrough(t *testing.T, tr tpm.Transport) *tpm.TPM {
 	t.Helper()
-	dev, err := tpm.New(t.Context(), tr, tpm.Options{CommandTimeout: 2 * time.Second})
+	dev, err := tpm.New(t.Context(), tr, tpm.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,21 +354,17 @@ func TestKeyNeverCrossesTheBusInTheClear(t *testing.T) {
 
 func TestStoppedTPMEndsAtTheDeadline(t *testing.T) {
 	s := booted(t)
-	tr := s.Dial()
-	dev, err := tpm.New(t.Context(), tr, tpm.Options{CommandTimeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := s.Open()
 	slot := mustSeal(t, dev)
+	dev.SetTimeout(50 * time.Millisecond)
 	s.Signal(syscall.SIGSTOP)
 	start := time.Now()
-	_, err = dev.Unseal(t.Context(), slot)
+	_, err := dev.Unseal(t.Context(), slot)
 	wantOutcome(t, err, tpm.Unresponsive)
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("took %v", d)
 	}
-	if !strings.Contains(err.Error(), "no answer within 200ms") {
+	if !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("error does not name the deadline: %v", err)
 	}
 	// Its stream is lost: a late answer must not be taken for the next one's.
@@ -379,17 +375,15 @@ func TestStoppedTPMEndsAtTheDeadline(t *testing.T) {
 
 func TestRetryAfterAStopIsARealOne(t *testing.T) {
 	s := booted(t)
-	dev, err := tpm.New(t.Context(), s.Dial(), tpm.Options{CommandTimeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := s.Open()
 	dev.SetRedial(s.Dial)
 	slot := mustSeal(t, dev)
+	dev.SetTimeout(50 * time.Millisecond)
 	s.Signal(syscall.SIGSTOP)
-	_, err = dev.Unseal(t.Context(), slot)
+	_, err := dev.Unseal(t.Context(), slot)
 	wantOutcome(t, err, tpm.Unresponsive)
 	s.Signal(syscall.SIGCONT)
+	dev.SetTimeout(time.Minute)
 	if got, err := dev.Unseal(t.Context(), slot); err != nil || !bytes.Equal(got, secret) {
 		t.Fatalf("got %q, %v", got, err)
 	}

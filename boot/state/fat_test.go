@@ -103,11 +103,16 @@ func FuzzFATLabel(f *testing.F) {
 	for _, kind := range fatKinds {
 		image := filepath.Join(f.TempDir(), "image")
 		fatImage(f, image, Label, kind.kind, kind.size)
-		b, err := os.ReadFile(image)
+		file, err := os.Open(image)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b[:4096])
+		b := make([]byte, 4096)
+		if _, err := file.ReadAt(b, 0); err != nil {
+			f.Fatal(err)
+		}
+		file.Close()
+		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if label, err := fatLabel(bytes.NewReader(b)); err == nil && len(label) > 11 {

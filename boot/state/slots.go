@@ -46,13 +46,13 @@ type Stored struct {
 	Warnings []string
 }
 
-// copyState is what one copy holds; exactly one of the fields is set, none for
-// a file that does not exist.
+// copyState is what one copy holds: exactly one of valid, blank and err, or
+// none of them for a file that does not exist.
 type copyState struct {
 	valid *tpm.Envelope
-	raw   []byte // with valid
 	blank bool
-	err   error // Corrupt, Newer or Unreadable
+	err   error  // Corrupt, Newer or Unreadable
+	raw   []byte // the file, if it could be read and has its size
 }
 
 func (c copyState) missing() bool { return c.valid == nil && !c.blank && c.err == nil }
@@ -136,9 +136,9 @@ func (s Slots) state(name string) copyState {
 	e, err := tpm.Parse(raw)
 	switch {
 	case err != nil:
-		return copyState{err: err}
+		return copyState{err: err, raw: raw}
 	case e.Kind == tpm.Blank:
-		return copyState{blank: true}
+		return copyState{blank: true, raw: raw}
 	}
 	return copyState{valid: e, raw: raw}
 }
@@ -163,7 +163,7 @@ func (s Slots) Write(raw []byte) error {
 	padded := make([]byte, slotSize)
 	copy(padded, raw)
 	states := s.states()
-	if err := s.prepare(); err != nil {
+	if err := s.prepare(states); err != nil {
 		return err
 	}
 	first := 0
@@ -183,15 +183,15 @@ func (s Slots) Write(raw []byte) error {
 
 // prepare creates what is missing or was cut short, blank, before any content
 // is written: both files exist before the first write.
-func (s Slots) prepare() error {
+func (s Slots) prepare(states [2]copyState) error {
 	blank, err := tpm.Encode(tpm.Blank, tpm.Header{}, nil)
 	if err != nil {
 		return err
 	}
 	padded := make([]byte, slotSize)
 	copy(padded, blank)
-	for _, name := range slotNames {
-		if raw, err := s.folder.read(name); err == nil && len(raw) == slotSize {
+	for i, name := range slotNames {
+		if states[i].raw != nil {
 			continue
 		}
 		if err := s.folder.create(name, padded); err != nil {
