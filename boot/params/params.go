@@ -10,10 +10,13 @@
 package params
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
+
+	"go.yaml.in/yaml/v3"
 
 	"reveille/boot/identity"
 	"reveille/netcfg"
@@ -63,45 +66,61 @@ const (
 // netcfg.Problems with everything that is wrong, in document order.
 func Parse(file string, text []byte) (*Params, error) {
 	doc := netcfg.ReadDocument(file, text)
-	m := doc.Root().Mapping(netcfg.Keys{Known: []string{"version", "name", "cluster", "tpm", "network", "api"}})
-	m.Require("version").Int(1, 1)
-	p := &Params{Name: checked(m.Require("name"), identity.CheckName)}
-	p.readCluster(m.Require("cluster"))
-	p.TPM = TPMMode(m.Get("tpm").Enum(tpmModes...))
-	if p.TPM == "" {
-		p.TPM = TPMPreferred
-	}
-	p.readAPI(m.Get("api"))
-	if network := m.Require("network"); network.Set() {
-		var err error
-		p.Network, err = netcfg.ParseNode(file, network.Node())
-		doc.Merge(err)
-	}
+	p := &Params{}
+	p.read(doc, file)
 	if err := doc.Err(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
+func (p *Params) read(doc *netcfg.Document, file string) {
+	m := doc.Root().Mapping(netcfg.Keys{Known: []string{"version", "name", "cluster", "tpm", "network", "api"}})
+	if !isMapping(doc.Root()) {
+		return // reported, and its keys are not missing
+	}
+	checked(m.Require("version"), func(s string) error {
+		if s != "1" {
+			return errors.New("wants 1, the only version so far")
+		}
+		return nil
+	})
+	p.Name = checked(m.Require("name"), identity.CheckName)
+	p.readCluster(m.Require("cluster"))
+	p.TPM = TPMPreferred
+	if v := m.Get("tpm"); v.Set() {
+		p.TPM = TPMMode(v.Enum(tpmModes...))
+	}
+	p.readAPI(m.Get("api"))
+	network := m.Require("network")
+	if network.Names(); !isMapping(network) {
+		return
+	}
+	var err error
+	p.Network, err = netcfg.ParseNode(file, network.Node())
+	doc.Merge(err)
+}
+
 func (p *Params) readCluster(v netcfg.Value) {
 	m := v.Mapping(netcfg.Keys{Known: []string{"endpoints", "ca", "ticket"}})
-	p.Endpoints = addresses(m.Require("endpoints"))
-	if v := m.Require("ca"); v.Set() {
-		pin, err := identity.ParsePin(v.Scalar())
-		if err != nil {
-			v.Invalid("wants sha256: and 64 hex digits, as `controller ready` prints them")
+	if !isMapping(v) {
+		return
+	}
+	endpoints := m.Require("endpoints")
+	p.Endpoints = addresses(endpoints)
+	if n := endpoints.Node(); n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		endpoints.Invalid("wants at least one host:port")
+	}
+	checked(m.Require("ca"), func(s string) (err error) {
+		if p.CA, err = identity.ParsePin(s); err != nil {
+			return errors.New("wants sha256: and 64 hex digits, as `controller ready` prints them")
 		}
-		p.CA = pin
-	}
-	if v := m.Get("ticket"); v.Set() {
-		var err error
-		if p.Ticket, err = NewTicket(v.Scalar()); err != nil {
-			v.Invalid("%v", err)
-		}
-	}
-	if m.Get("endpoints").Set() && len(p.Endpoints) == 0 {
-		m.Get("endpoints").Invalid("wants at least one host:port")
-	}
+		return nil
+	})
+	checked(m.Get("ticket"), func(s string) (err error) {
+		p.Ticket, err = NewTicket(s)
+		return err
+	})
 }
 
 func (p *Params) readAPI(v netcfg.Value) {
@@ -133,17 +152,25 @@ func addresses(v netcfg.Value) []string {
 
 // checked is the text of v if check finds nothing wrong with it.
 func checked(v netcfg.Value, check func(string) error) string {
-	if !v.Set() {
+	s := v.Scalar()
+	if !isText(v) { // absent, or reported by Scalar
 		return ""
 	}
-	text := v.Scalar()
-	if text == "" && v.Node().Value != "" { // reported by Scalar
-		return ""
-	}
-	if err := check(text); err != nil {
+	if err := check(s); err != nil {
 		v.Invalid("%v", err)
+		return ""
 	}
-	return text
+	return s
+}
+
+func isText(v netcfg.Value) bool {
+	n := v.Node()
+	return n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null"
+}
+
+func isMapping(v netcfg.Value) bool {
+	n := v.Node()
+	return n != nil && n.Kind == yaml.MappingNode
 }
 
 // checkListen wants host:port whose host is empty or an address: a name may
