@@ -183,9 +183,9 @@ func (k Kernel) load(name string) (loadedModule, error) {
 		return loadedModule{}, fmt.Errorf("read module %s: %w", name, err)
 	}
 	m.Name = name
-	m.Path = strings.TrimSuffix(file, path.Ext(file)) + ".ko"
-	if path.Ext(file) == ".ko" {
-		m.Path = file
+	m.Path = file
+	if compression := path.Ext(file); compression != ".ko" {
+		m.Path = strings.TrimSuffix(file, compression)
 	}
 	return loadedModule{m, content}, nil
 }

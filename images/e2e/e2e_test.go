@@ -1,5 +1,5 @@
-// Package e2e boots the real image in QEMU: real kernel, real bond, real TPM,
-// real store, real slow serial ports. It needs `make image image-faults`.
+//go:build e2e
+
 package e2e
 
 import (

@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeQEMU greets, refuses "refuse", never answers "ignore", sends an event
+// before it answers "reset", and hangs up on "quit".
+func fakeQEMU(conn net.Conn) {
+	defer conn.Close()
+	fmt.Fprintln(conn, `{"QMP": {"version": {}, "capabilities": []}}`)
+	in := json.NewDecoder(bufio.NewReader(conn))
+	for {
+		var cmd struct {
+			Execute string
+			ID      int
+		}
+		if err := in.Decode(&cmd); err != nil {
+			return
+		}
+		switch cmd.Execute {
+		case "ignore":
+		case "quit":
+			return
+		case "refuse":
+			fmt.Fprintf(conn, `{"id": %d, "error": {"class": "GenericError", "desc": "no such device"}}`, cmd.ID)
+		case "reset":
+			fmt.Fprintln(conn, `{"event": "RESET", "data": {"guest": true}}`)
+			fallthrough
+		default:
+			fmt.Fprintf(conn, `{"id": %d, "return": {}}`, cmd.ID)
+		}
+	}
+}
+
+func TestMonitor(t *testing.T) {
+	ours, theirs := net.Pipe()
+	go fakeQEMU(theirs)
+	m := newMonitor(ours)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := m.do(ctx, "qmp_capabilities", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.do(ctx, "refuse", map[string]any{"id": "nic9"}); err == nil || err.Error() != "QMP refuse: no such device" {
+		t.Errorf("refused: %v", err)
+	}
+	short, cancelShort := context.WithTimeoutCause(ctx, time.Millisecond, fmt.Errorf("too slow"))
+	defer cancelShort()
+	if err := m.do(short, "ignore", nil); err == nil || err.Error() != "QMP ignore: too slow" {
+		t.Errorf("ignored: %v", err)
+	}
+	if err := m.do(ctx, "reset", nil); err != nil {
+		t.Error(err)
+	}
+	if err := m.event(ctx, "RESET", func(e Event) bool { return e.Data["guest"] == true }); err != nil {
+		t.Error(err)
+	}
+	if err := m.do(ctx, "quit", nil); err == nil || !strings.Contains(err.Error(), "EOF") {
+		t.Errorf("hung up: %v", err)
+	}
+	if err := m.do(ctx, "query-status", nil); err == nil {
+		t.Error("a command to nobody succeeded")
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"reveille/boot/cluster/operator"
+)
+
+// floodLines is how many lines the flood of 200 KB has: see init/flood.go.
+const floodLines = 200_000/floodLine + 1
+
+const floodLine = len("flood line 000001: the quick brown fox jumps over the lazy dog\n")
+
+// journal is what a node's log holds after a boot.
+type journal struct {
+	kernel, others, flood int    // records
+	gaps                  uint64 // records that are gone
+	linux, started        bool   // the first lines of the kernel and of init
+	first                 string // uptime of init's first line
+	memory                string
+}
+
+func readJournal(out []byte) (j journal, err error) {
+	dec := json.NewDecoder(bytes.NewReader(out))
+	next := uint64(1)
+	for {
+		var r operator.Record
+		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
+			return j, nil
+		} else if err != nil {
+			return j, fmt.Errorf("read log: %w", err)
+		}
+		j.gaps += r.Seq - next
+		next = r.Seq + 1
+		j.take(r)
+	}
+}
+
+func (j *journal) take(r operator.Record) {
+	switch r.Origin {
+	case "kernel":
+		j.kernel++
+		j.linux = j.linux || strings.HasPrefix(r.Text, "Linux version")
+	case "svc/flood":
+		j.flood++
+	default:
+		j.others++
+	}
+	if r.Origin == "init" && !j.started {
+		j.started = true
+		j.first = fmt.Sprintf("%.3f s", r.UptimeSeconds)
+	}
+	if strings.HasPrefix(r.Text, "resident memory") {
+		j.memory = r.Text
+	}
+}
+
+// complete wants every record that is gone to be one of the flood's: those of
+// the kernel and of the agent must all be there.
+func (j journal) complete() error {
+	if !j.linux || !j.started {
+		return errors.New("the log lacks the beginning of the boot")
+	}
+	if missing := uint64(floodLines - j.flood); j.gaps > missing {
+		return fmt.Errorf("%d records are gone, of which only %d can be the flood's", j.gaps, missing)
+	}
+	return nil
+}

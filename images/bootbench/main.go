@@ -1,0 +1,128 @@
+// Command bootbench is the boot part of `make bench`: power-on to joined by
+// serial line, side by side, while a child of init floods its output; what the
+// log kept meanwhile; and what init and agent take.
+//
+// The machines that run this are noisy, so each round boots every kind once,
+// and what counts is the ratio of the medians.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"reveille/images/bench"
+	"reveille/images/rack"
+)
+
+// target is the most that a bad serial line may cost a boot.
+const target = 1.15
+
+const patience = 10 * time.Minute
+
+var kinds = []struct {
+	name string
+	pace bench.Pace
+}{
+	{"unlimited", bench.Unlimited()},
+	{"200 B/s", bench.Limited(200)},
+	{"stops after 2 KiB", bench.StopsAfter(2 << 10)},
+}
+
+func main() {
+	build := flag.String("build", "build", "folder with the products of `make image` and `make image FAULTS=1`")
+	rounds := flag.Int("rounds", 5, "boots of each kind")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *build, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "bootbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, build string, rounds int) error {
+	took := make([][2][]time.Duration, len(kinds))
+	var problems []error
+	var last journal
+	for round := range rounds {
+		for i, k := range kinds {
+			times, log, err := life(ctx, build, k.pace)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			if err := log.complete(); err != nil {
+				problems = append(problems, fmt.Errorf("%s, round %d: %w", k.name, round+1, err))
+			}
+			for b, d := range times {
+				took[i][b] = append(took[i][b], d)
+			}
+			last = log
+			fmt.Printf("round %d  %-18s enrol %5.1f s, rejoin %5.1f s, log: %d kernel and %d other records, %d of %d lines of the flood\n",
+				round+1, k.name, times[0].Seconds(), times[1].Seconds(), log.kernel, log.others, log.flood, floodLines)
+		}
+	}
+	fmt.Printf("\npower-on to joined, median of %d     enrol           rejoin\n", rounds)
+	for i, k := range kinds {
+		fmt.Printf("  %-30s", k.name)
+		for b := range 2 {
+			m, base := median(took[i][b]), median(took[0][b])
+			ratio := m.Seconds() / base.Seconds()
+			fmt.Printf("  %5.1f s x%.2f", m.Seconds(), ratio)
+			if ratio > target {
+				problems = append(problems, fmt.Errorf("%s: %.2f times an unlimited reader, target %.2f", k.name, ratio, target))
+			}
+		}
+		fmt.Println()
+	}
+	fmt.Printf("first line of init at %s of guest time; %s\n", last.first, last.memory)
+	return errors.Join(problems...)
+}
+
+// life is a node's first two boots with a flood in each, and its log after the
+// second.
+func life(ctx context.Context, build string, pace bench.Pace) (times [2]time.Duration, log journal, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := rack.New(rack.Options{Build: build, Faults: true})
+	if err != nil {
+		return times, log, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := r.StartController(ctx); err != nil {
+		return times, log, err
+	}
+	n, err := r.AddNode(ctx, rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{pace}, Append: "reveille.fault=flood@modules"})
+	if err != nil {
+		return times, log, err
+	}
+	var v rack.View
+	for b := range times {
+		if v, err = n.Boot(ctx, v.BootID); err != nil {
+			return times, log, err
+		}
+		times[b] = time.Since(n.PoweredOn())
+		if b == 0 {
+			if err := n.PowerCut(); err != nil {
+				return times, log, err
+			}
+		}
+	}
+	out, err := r.Operator(ctx, "node", "logs", "n1", "-o", "json")
+	if err != nil {
+		return times, log, err
+	}
+	log, err = readJournal(out)
+	return times, log, err
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
