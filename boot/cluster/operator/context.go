@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -110,10 +111,23 @@ func Load(path string) (*Context, error) {
 		return nil, fmt.Errorf("load operator context: %w", err)
 	}
 	c, err := parse(data)
+	if err == nil {
+		err = c.checkDates(time.Now())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load operator context %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// checkDates finds an expired context here, where it can be said: TLS 1.3
+// tells a client of it only by a broken connection.
+func (c *Context) checkDates(now time.Time) error {
+	if now.Before(c.Certificate.NotAfter) && now.After(c.Certificate.NotBefore) {
+		return nil
+	}
+	err := &identity.DateError{Subject: "the operator", Now: now, NotBefore: c.Certificate.NotBefore, NotAfter: c.Certificate.NotAfter}
+	return fmt.Errorf("%w; a controller writes a new context at every start", err)
 }
 
 func parse(data []byte) (*Context, error) {

@@ -206,6 +206,23 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+func TestContextDates(t *testing.T) {
+	c := newContext(t)
+	for _, tc := range []struct {
+		now  time.Time
+		want string
+	}{
+		{time.Now(), ""},
+		{c.Certificate.NotAfter, "certificate of the operator expired at"},
+		{time.Unix(0, 0), "local time is 1970-01-01T00:00:00Z: check the clock; a controller writes a new context at every start"},
+	} {
+		err := c.checkDates(tc.now)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("at %s: got %v, want %q", tc.now, err, tc.want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("version: 1\nendpoints: [127.0.0.1:1]\nca: x\ncertificate: x\nkey: x\n"))
 	f.Add([]byte(nil))
