@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -128,34 +127,6 @@ func (v *Vault) unseal(ctx context.Context, e *tpm.Envelope) (body []byte, bindi
 	return nil, "", err
 }
 
-// allowPlain refuses a plain file where the node should have a sealed one:
-// whoever can write the disk could otherwise replace the node's identity.
-func (v *Vault) allowPlain(h tpm.Header) error {
-	enrolled := h.Phase == string(Enrolled)
-	switch {
-	case v.mode == tpm.Required:
-		return &tpm.Error{Outcome: tpm.WrongMode, Detail: "plain file, and node parameters say tpm: required"}
-	case !enrolled || v.mode == tpm.Disabled:
-		return nil
-	case v.dev != nil:
-		return &tpm.Error{Outcome: tpm.WrongMode, Detail: "plain file on a machine with a TPM, and node parameters say tpm: preferred"}
-	case !withoutTPM(v.why):
-		return v.why
-	}
-	return nil
-}
-
-// withoutTPM tells whether the machine has no TPM that could seal. A TPM that
-// fails is not that: what fails today may work tomorrow, and no mode may follow
-// from it.
-func withoutTPM(why error) bool {
-	switch tpm.OutcomeOf(why) {
-	case tpm.Missing, tpm.Version12, tpm.NoSHA256:
-		return true
-	}
-	return false
-}
-
 // Save writes the config as the next generation, to both copies. When it
 // returns without error, every later Load finds this config or a later one,
 // wherever the power is cut. It needs a Load before.
@@ -215,24 +186,6 @@ func (v *Vault) allowSave(c Config) error {
 	return nil
 }
 
-// saveMode decides between sealed and plain: the cluster's word once there is
-// one, before that the node parameters'.
-func (v *Vault) saveMode(c Config) (mode tpm.Mode, sealed bool, err error) {
-	mode = v.mode
-	if c.Phase == Enrolled {
-		mode = c.TPMMode
-	}
-	switch {
-	case mode == tpm.Disabled:
-		return mode, false, nil
-	case v.dev != nil:
-		return mode, true, nil
-	case mode == tpm.Preferred && withoutTPM(v.why):
-		return mode, false, nil
-	}
-	return mode, false, fmt.Errorf("tpm is %s: %w", mode, v.why)
-}
-
 // seal encrypts body under a fresh data key and seals that. As long as the TPM
 // still allows it in this boot, it is unsealed once before anything is written:
 // a config that cannot be opened never replaces one that can.
@@ -260,64 +213,4 @@ func (v *Vault) seal(ctx context.Context, h tpm.Header, body []byte) ([]byte, er
 		return nil, errors.New("try what was sealed: it opens to something else")
 	}
 	return raw, nil
-}
-
-// EndPhase tells the TPM to open the config no more in this boot, so that no
-// service can read it. It does nothing for a plain config, or when done before.
-func (v *Vault) EndPhase(ctx context.Context) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.info.Sealed || v.dev.PhaseOver() {
-		return nil
-	}
-	return v.dev.ExtendPhase(ctx, tpm.PhaseOpened)
-}
-
-// keptVault crosses an agent's restart.
-type keptVault struct {
-	Config wireConfig `json:"config"`
-	Info   Info       `json:"info"`
-	PCRs   tpm.PCRs   `json:"pcrs,omitempty"`
-}
-
-// Keep returns what a restarted agent needs to go on in this boot, for after
-// EndPhase the TPM opens nothing again. It holds the private key in the clear:
-// it belongs into memory that init keeps, and into no file.
-func (v *Vault) Keep() (Secret, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.config.Phase == "" {
-		return nil, errors.New("keep config: none was loaded")
-	}
-	k := keptVault{Config: wireConfig{v.config, v.config.Key}, Info: v.info}
-	k.Info.Warnings = nil // said once
-	if v.dev != nil {
-		k.PCRs = v.dev.Snapshot()
-	}
-	b, err := json.Marshal(k)
-	if err != nil {
-		return nil, fmt.Errorf("keep config: %w", err)
-	}
-	return b, nil
-}
-
-// Resume takes over what Keep returned in the same boot, instead of Load.
-func (v *Vault) Resume(kept []byte) (Config, Info, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var k keptVault
-	if err := json.Unmarshal(kept, &k); err != nil {
-		return Config{}, Info{}, fmt.Errorf("resume config: %w", err)
-	}
-	k.Config.Config.Key = k.Config.Key
-	if err := k.Config.Config.check(); err != nil {
-		return Config{}, Info{}, fmt.Errorf("resume config: %w", err)
-	}
-	if v.dev != nil && k.PCRs != nil {
-		if err := v.dev.Resume(k.PCRs, tpm.PhaseOpened); err != nil {
-			return Config{}, Info{}, fmt.Errorf("resume config: %w", err)
-		}
-	}
-	v.known, v.last, v.config, v.info = true, k.Info.Generation, k.Config.Config, k.Info
-	return v.config, v.info, nil
 }
