@@ -17,8 +17,8 @@ import (
 type fake struct {
 	state   State
 	before  map[int]int // the MTU that a port had before it was one
-	last    int // index given out last
-	budget  int // operations until it "loses power"; negative for never
+	last    int         // index given out last
+	budget  int         // operations until it "loses power"; negative for never
 	applied int
 }
 
@@ -32,7 +32,6 @@ func (f *fake) AddNIC(name, mac string) error {
 	return f.newLink(LinkState{Name: name, Kind: "veth", MAC: mac, MTU: 1500})
 }
 
-// Observe copies the state; then time passes, and DAD with it.
 func (f *fake) Observe(context.Context) (State, error) {
 	s := f.state
 	s.Links = slices.Clone(s.Links)
@@ -46,13 +45,17 @@ func (f *fake) Observe(context.Context) (State, error) {
 	}
 	s.Addresses = slices.Clone(s.Addresses)
 	s.Routes = slices.Clone(s.Routes)
+	return s, nil
+}
+
+// wait lets the seconds pass that DAD takes on links with carrier.
+func (f *fake) wait() {
 	for i := range f.state.Addresses {
 		a := &f.state.Addresses[i]
-		if l := f.state.link(a.Link); f.carrier(l) {
+		if f.carrier(f.state.link(a.Link)) {
 			a.Tentative = false
 		}
 	}
-	return s, nil
 }
 
 func (f *fake) Apply(_ context.Context, op Op) error {

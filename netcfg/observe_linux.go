@@ -368,7 +368,7 @@ func readDrivers(links []LinkState) {
 	}
 	defer unix.Close(fd)
 	for i := range links {
-		if slices.Contains(borrowsMAC, links[i].Kind) {
+		if slices.Contains(stacked, links[i].Kind) {
 			continue
 		}
 		if info, err := unix.IoctlGetEthtoolDrvinfo(fd, links[i].Name); err == nil {

@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -19,7 +20,7 @@ func (p *planner) addresses(l *link, index int) {
 	d := p.have.link(index)
 	for _, want := range l.addresses {
 		if want.Addr().Is6() && d.NoIPv6 {
-			p.wait(l, waitIPv6, "the kernel has no IPv6 on it")
+			p.wait(l, waitIPv6, noIPv6(d))
 			continue
 		}
 		p.address(l, d, want)
@@ -32,6 +33,13 @@ func (p *planner) addresses(l *link, index int) {
 		}
 		return stale
 	})
+}
+
+func noIPv6(d *LinkState) string {
+	if d.MTU < 1280 {
+		return fmt.Sprintf("its MTU %d is below the 1280 of IPv6", d.MTU)
+	}
+	return "the kernel has no IPv6 on it"
 }
 
 // address removes whatever has the IP wrongly, then adds it unless it is there.

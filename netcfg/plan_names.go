@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// borrowsMAC are the kinds that take over the MAC of a device below them, so
-// that a match by MAC must not see them.
-var borrowsMAC = []string{"bond", "bridge", "ipvlan", "macvlan", "macvtap", "team", "vlan", "vrf"}
+// stacked are the kinds that sit on other devices and take over their MAC: an
+// ethernet never means one, by whatever it is matched.
+var stacked = []string{"bond", "bridge", "ipvlan", "macvlan", "macvtap", "team", "vlan", "vrf"}
 
 // bindNICs finds the interfaces that each wanted NIC means. An interface is
 // bound once; the document's order decides.
@@ -27,7 +27,7 @@ func (p *planner) bindNICs() {
 			}
 		}
 		if len(found) == 0 {
-			p.wait(l, waitNIC, l.missing())
+			p.wait(l, waitNIC, p.missing(l))
 			continue
 		}
 		if l.match != nil && l.name != "" {
@@ -53,14 +53,13 @@ func (p *planner) preferred(indices []int, name string) int {
 // means reports whether the document's link l is the interface d.
 func (l *link) means(d LinkState) bool {
 	m := l.match
-	if m == nil {
-		return d.Name == l.name
-	}
-	if d.Name == "lo" {
-		return m.name == "lo" && m.mac == "" && m.drivers == nil
-	}
-	if slices.Contains(borrowsMAC, d.Kind) {
+	switch {
+	case slices.Contains(stacked, d.Kind):
 		return false
+	case m == nil:
+		return d.Name == l.name
+	case d.Name == "lo":
+		return m.name == "lo" && m.mac == "" && m.drivers == nil
 	}
 	if m.mac != "" && m.mac != d.permanentMAC() {
 		return false
@@ -86,10 +85,13 @@ func (d LinkState) permanentMAC() string {
 }
 
 // missing says what to look for in the machine.
-func (l *link) missing() string {
+func (p *planner) missing(l *link) string {
 	m := l.match
 	switch {
 	case m == nil:
+		if d := p.have.named(l.name); d != nil {
+			return fmt.Sprintf("%s is a %s, not a network card", l.name, d.Kind)
+		}
 		return "no interface named " + l.name
 	case m.mac != "":
 		return "no interface with MAC " + m.mac
@@ -207,7 +209,7 @@ func (p *planner) renameNICs() {
 			continue
 		}
 		if d := p.have.named(l.name); d != nil && d.Kind != string(l.kind) && todo[d.Index] == "" && !p.isBound(d.Index) {
-			p.rename(d, aside(d)) // hardware that cannot be deleted
+			p.rename(d, p.aside(d)) // hardware that cannot be deleted
 		}
 	}
 	for len(todo) > 0 {
@@ -231,11 +233,21 @@ func (p *planner) renameOne(todo map[int]string) {
 		}
 	}
 	holder := p.have.named(todo[indices[0]])
-	p.rename(holder, aside(holder))
+	p.rename(holder, p.aside(holder))
 }
 
-// aside is a name that nobody wants, the one udev uses for the same purpose.
-func aside(d *LinkState) string { return fmt.Sprintf("rename%d", d.Index) }
+// aside is a name that nobody has or wants; udev's for the same purpose, if free.
+func (p *planner) aside(d *LinkState) string {
+	for i := d.Index; ; i++ {
+		name := fmt.Sprintf("rename%d", i)
+		if !slices.ContainsFunc(p.want.links, func(l link) bool { return l.name == name }) &&
+			!slices.ContainsFunc(p.have.Links, func(l LinkState) bool {
+				return l.Name == name || slices.Contains(l.AltNames, name)
+			}) {
+			return name
+		}
+	}
+}
 
 // rename takes the link down for it: before Linux 6.2 the kernel refuses to
 // rename a link that is up.

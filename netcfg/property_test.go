@@ -1,0 +1,233 @@
+package netcfg
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Any wish, from any state, through any interruption: converged in at most
+// four passes, and then not a single write.
+func TestAnyWishFromAnyState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		wish := drawWish(t)
+		cfg, err := Parse("wish.yaml", []byte(wish))
+		if err != nil {
+			t.Fatalf("the generator wrote a document that does not compile: %v\n%s", err, wish)
+		}
+		f := &fake{budget: -1, before: map[int]int{}}
+		for i := range 3 {
+			if err := f.AddNIC(fmt.Sprintf("eth%d", i), fmt.Sprintf("02:00:00:00:00:%02x", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		drawHistory(t, f)
+		start := show(f.state)
+
+		f.budget = rapid.IntRange(0, 40).Draw(t, "operations until the power cut")
+		r := New(cfg, quiet(), Options{})
+		if _, err := r.passes(bg, f, &Report{}); err != nil && !errors.Is(err, errPower) {
+			t.Fatalf("%v\n%s\nfrom %s", err, wish, start)
+		}
+		f.budget = -1
+		mess(t, f)
+
+		// DAD takes seconds, not passes: routes that need its outcome come after.
+		for quietRounds := 0; quietRounds < 2; quietRounds++ {
+			var report Report
+			if _, err := New(cfg, quiet(), Options{}).passes(bg, f, &report); err != nil || report.Passes > 4 {
+				t.Fatalf("%d passes, %v\n%v\n%s\nfrom %s", report.Passes, err, report.Ops, wish, start)
+			}
+			if report.Writes > 0 {
+				quietRounds = 0
+			}
+			f.wait()
+		}
+		before := f.applied
+		var report Report
+		if _, err := New(cfg, quiet(), Options{}).passes(bg, f, &report); err != nil || f.applied != before {
+			t.Fatalf("not idempotent: %v %v", report.Ops, err)
+		}
+		reached(t, cfg, f)
+	})
+}
+
+// reached checks the outcome without the planner's help.
+func reached(t *rapid.T, cfg *Config, f *fake) {
+	for _, l := range cfg.links {
+		d := f.state.named(l.name)
+		if d == nil || l.kind == kindNIC && d.Kind != "veth" {
+			continue // it is waited for
+		}
+		if !d.Up || l.mtu != 0 && d.MTU != l.mtu {
+			t.Fatalf("%s: up %v, mtu %d", l.id, d.Up, d.MTU)
+		}
+		for _, p := range l.addresses {
+			if p.Addr().Is6() && d.NoIPv6 {
+				continue // an MTU that the wish does not mention is too small
+			}
+			if !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
+				return a.Link == d.Index && a.Prefix == p && !a.Dynamic
+			}) {
+				t.Fatalf("%s has no %s:%s", l.id, p, show(f.state))
+			}
+		}
+		for i, port := range l.bond.ports {
+			c := f.state.named(cfg.find(port).name)
+			if c != nil && c.Master != d.Index {
+				t.Fatalf("port %d of %s is not enslaved:%s", i, l.id, show(f.state))
+			}
+		}
+	}
+}
+
+func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+// drawWish writes a document with up to three NICs, one or two bonds, vlans and
+// a dummy.
+func drawWish(t *rapid.T) string {
+	var b strings.Builder
+	free := []string{"10.0.0.1/24", "10.0.0.2/24", "10.1.0.1/16", "fd00::1/64", "fd00::2/64", "fd00:1::1/64"}
+	line := func(name, special string) {
+		fmt.Fprintf(&b, "  %s: {%s%s}\n", name, special, drawCommon(t, &free))
+	}
+	b.WriteString("version: 2\nethernets:\n")
+	inBond := rapid.IntRange(0, 2).Draw(t, "ports")
+	for i := range 3 {
+		match := fmt.Sprintf("match: {macaddress: '02:00:00:00:00:%02x'}, set-name: nic%d, ", i, i)
+		if i < inBond {
+			fmt.Fprintf(&b, "  n%d: {%s}\n", i, match)
+			continue
+		}
+		special := pick(t, "match", "", match)
+		if special == "" {
+			line(fmt.Sprintf("eth%d", i), "")
+		} else {
+			line(fmt.Sprintf("n%d", i), special)
+		}
+	}
+	parents := []string{}
+	if inBond > 0 {
+		b.WriteString("bonds:\n")
+		ports := []string{"n0", "n1"}[:inBond]
+		line("bond0", fmt.Sprintf("interfaces: [%s], parameters: {%s}, ", strings.Join(ports, ", "), drawBond(t)))
+		parents = append(parents, "bond0")
+	}
+	if rapid.Bool().Draw(t, "dummy") {
+		b.WriteString("dummy-devices:\n")
+		line("dum0", "")
+		parents = append(parents, "dum0")
+	}
+	if len(parents) > 0 && rapid.Bool().Draw(t, "vlans") {
+		b.WriteString("vlans:\n")
+		ids := rapid.Permutation([]int{1, 2, 3}).Draw(t, "vlan ids")
+		for i := range rapid.IntRange(1, 2).Draw(t, "number of vlans") {
+			fmt.Fprintf(&b, "  v%d: {id: %d, link: %s}\n", i, ids[i], pick(t, "parent", parents...))
+		}
+	}
+	return b.String()
+}
+
+func drawBond(t *rapid.T) string {
+	return pick(t, "bond parameters",
+		"mode: active-backup",
+		"mode: active-backup, fail-over-mac-policy: active, mii-monitor-interval: 200, up-delay: 400",
+		"mode: 802.3ad, lacp-rate: fast, min-links: 1",
+		"mode: 802.3ad, ad-select: bandwidth, transmit-hash-policy: layer3+4",
+		"mode: balance-xor, transmit-hash-policy: layer2+3",
+		"mode: active-backup, arp-interval: 100, arp-ip-targets: [10.0.0.9]",
+		"mode: balance-alb")
+}
+
+// drawCommon takes addresses from the pool and writes routes that they allow.
+func drawCommon(t *rapid.T, free *[]string) string {
+	var keys []string
+	if mtu := pick(t, "mtu", 0, 0, 1400, 9000); mtu != 0 {
+		keys = append(keys, fmt.Sprintf("mtu: %d", mtu))
+	}
+	if rapid.Bool().Draw(t, "accept-ra given") {
+		keys = append(keys, fmt.Sprintf("accept-ra: %v", rapid.Bool().Draw(t, "accept-ra")))
+	}
+	if rapid.Bool().Draw(t, "no link-local") {
+		keys = append(keys, "link-local: []")
+	}
+	var addresses, routes []string
+	for range rapid.IntRange(0, min(3, len(*free))).Draw(t, "addresses") {
+		i := rapid.IntRange(0, len(*free)-1).Draw(t, "address")
+		p := netip.MustParsePrefix((*free)[i])
+		*free = slices.Delete(*free, i, i+1)
+		addresses = append(addresses, "'"+p.String()+"'")
+		if rapid.Bool().Draw(t, "route") {
+			from := pick(t, "from", "", ", from: '"+p.Addr().String()+"'")
+			// One destination for each address, so that no two collide.
+			to := map[bool]string{true: fmt.Sprintf("10.%d.0.0/16", 100+len(*free)), false: fmt.Sprintf("fd00:%d::/48", 100+len(*free))}[p.Addr().Is4()]
+			routes = append(routes, fmt.Sprintf("{to: '%s', via: '%s'%s}", to, p.Addr().Next().Next().Next(), from))
+		}
+	}
+	if len(addresses) > 0 {
+		keys = append(keys, "addresses: ["+strings.Join(addresses, ", ")+"]")
+	}
+	if len(routes) > 0 {
+		keys = append(keys, "routes: ["+strings.Join(routes, ", ")+"]")
+	}
+	return strings.Join(keys, ", ")
+}
+
+// drawHistory is what others did before: operations of our own vocabulary,
+// some of which the kernel refuses.
+func drawHistory(t *rapid.T, f *fake) {
+	names := []string{"eth0", "eth1", "eth2", "bond0", "dum0", "v0", "v1", "nic0", "nic1", "rename1", "other"}
+	name := func() string { return pick(t, "name", names...) }
+	prefixes := []string{"10.0.0.1/24", "10.0.0.1/16", "10.0.0.2/24", "10.0.0.3/24", "fd00::1/64", "fd00::1/48", "fd00::2/64", "fd00:2::2/64"}
+	for range rapid.IntRange(0, 25).Draw(t, "history") {
+		var op Op
+		switch rapid.IntRange(0, 11).Draw(t, "kind of operation") {
+		case 0:
+			op = mk("bond", name(), "mode", pick(t, "mode", bondModes...))
+		case 1:
+			op = mk("dummy", name())
+		case 2:
+			op = mkVLAN(name(), name(), rapid.IntRange(1, 3).Draw(t, "id"))
+		case 3, 4:
+			op = up(name())
+		case 5:
+			op = enslave(name(), pick(t, "master", "bond0", "other"))
+		case 6:
+			op = rename(name(), name())
+		case 7:
+			op = set(name(), "mtu", pick(t, "mtu", "1000", "1500", "2000", "9000"))
+		case 8:
+			op = set(name(), pick(t, "sysctl", "accept_ra", "disable_ipv6", "addr_gen_mode"), pick(t, "value", "0", "1"))
+		case 9, 10:
+			op = addr(name(), pick(t, "prefix", prefixes...))
+		case 11:
+			op = route4(name(), pick(t, "to", "10.100.0.0/16", "10.103.0.0/16", "0.0.0.0/0"), "10.0.0.9", 0)
+		}
+		_ = f.Apply(bg, op) // refused or not, it is history
+		if rapid.IntRange(0, 9).Draw(t, "time passes") == 0 {
+			f.wait()
+		}
+	}
+}
+
+// mess changes what no operation of ours can: owners, lifetimes, DAD, names.
+func mess(t *rapid.T, f *fake) {
+	for i := range f.state.Addresses {
+		a := &f.state.Addresses[i]
+		a.Proto = pick(t, "owner", 0, ownProto, a.Proto)
+		a.Dynamic = rapid.IntRange(0, 4).Draw(t, "dynamic") == 0
+		a.DADFailed = a.Prefix.Addr().Is6() && rapid.IntRange(0, 4).Draw(t, "dad failed") == 0
+	}
+	for i := range f.state.Routes {
+		f.state.Routes[i].Proto = pick(t, "owner", 3, ownProto)
+	}
+	if len(f.state.Links) > 0 && !f.taken("bond0") && rapid.Bool().Draw(t, "alternative name") {
+		l := &f.state.Links[0]
+		l.AltNames = append(l.AltNames, "bond0")
+	}
+}
