@@ -54,7 +54,7 @@ func (c *Client) Enrol(ctx context.Context, e Enrolment) (*Grant, error) {
 	}
 	var grant *Grant
 	conf := identity.PinnedClientTLS(e.Pin, c.clock)
-	err = c.retry(ctx, func(ctx context.Context) error {
+	err = c.retry(ctx, !c.shown, func(ctx context.Context) error {
 		s, err := c.attempt(ctx, conf, "enrol", func(ctx context.Context, s *session) error {
 			resp, err := clusterv1connect.NewEnrolmentServiceClient(s.http, baseURL, options()).Enrol(ctx, req)
 			if err != nil {

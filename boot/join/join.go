@@ -46,6 +46,9 @@ type Config struct {
 	Clock     identity.Clock // whether certificate dates can be checked yet; nil trusts the local clock
 	Log       *slog.Logger
 	Network   Network
+	// WaitingIsShown says that the caller shows Waiting by itself while Enrol
+	// and Join run. The log then has each new cause, and does not repeat.
+	WaitingIsShown bool
 }
 
 // Client knows the ways to a cluster. One step runs at a time; Waiting and
@@ -54,6 +57,7 @@ type Client struct {
 	clock   identity.Clock
 	log     *slog.Logger
 	network Network
+	shown   bool // see Config.WaitingIsShown
 	retries backoff
 
 	mu        sync.Mutex
@@ -87,6 +91,7 @@ func New(cfg Config) (*Client, error) {
 		clock:     cfg.Clock,
 		log:       cfg.Log,
 		network:   cfg.Network,
+		shown:     cfg.WaitingIsShown,
 		retries:   backoff{int64n: rand.Int64N},
 		given:     cfg.Endpoints,
 		lastError: map[string]*Failure{},

@@ -60,6 +60,8 @@ type Membership struct {
 	session    *session
 	joined     time.Time
 	interval   time.Duration
+	offered    *clusterv1.SignedDirectory // by the last answer, if isOffer
+	isOffer    bool
 	generation uint64 // of the directory that was kept
 	complaint  string // about a directory, so that it is said once
 
@@ -79,7 +81,7 @@ func (c *Client) Join(ctx context.Context, m Member) (*Membership, error) {
 		kick:   make(chan struct{}, 1),
 	}
 	ms.recall()
-	if err := ms.connect(ctx); err != nil {
+	if err := ms.connect(ctx, !c.shown); err != nil {
 		return nil, err
 	}
 	return ms, nil
@@ -96,10 +98,11 @@ func (ms *Membership) recall() {
 	ms.client.learn(dir)
 }
 
-// connect joins through any endpoint, for as long as it takes.
-func (ms *Membership) connect(ctx context.Context) error {
+// connect joins through any endpoint, for as long as it takes; repeats is for
+// retry.
+func (ms *Membership) connect(ctx context.Context, repeats bool) error {
 	start := time.Now()
-	err := ms.client.retry(ctx, func(ctx context.Context) error {
+	err := ms.client.retry(ctx, repeats, func(ctx context.Context) error {
 		s, err := ms.client.attempt(ctx, ms.tls, "join", ms.join)
 		if err == nil {
 			ms.session = s
@@ -111,6 +114,7 @@ func (ms *Membership) connect(ctx context.Context) error {
 	}
 	ms.joined = time.Now()
 	ms.log.Info("joined", "through", ms.session.endpoint, "after", ms.joined.Sub(start).Round(time.Millisecond))
+	ms.directory(ctx)
 	return nil
 }
 
@@ -126,7 +130,7 @@ func (ms *Membership) join(ctx context.Context, s *session) error {
 		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
-	ms.directory(ctx, resp.GetDirectory())
+	ms.offered, ms.isOffer = resp.GetDirectory(), true
 	return nil
 }
 
@@ -140,9 +144,7 @@ func (ms *Membership) beat(ctx context.Context, s *session) error {
 		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
-	if resp.GetDirectory() != nil { // else: not newer than ours
-		ms.directory(ctx, resp.GetDirectory())
-	}
+	ms.offered, ms.isOffer = resp.GetDirectory(), resp.GetDirectory() != nil // else: not newer than ours
 	return nil
 }
 
@@ -164,7 +166,7 @@ func (ms *Membership) Run(ctx context.Context) error {
 		if time.Since(ms.joined) >= stable {
 			ms.client.retries.reset()
 		}
-		if err := ms.connect(ctx); err != nil {
+		if err := ms.connect(ctx, true); err != nil {
 			return err
 		}
 	}
@@ -179,6 +181,7 @@ func (ms *Membership) beats(ctx context.Context) error {
 		if err := ms.session.call(ctx, "heartbeat", ms.beat); err != nil {
 			return err
 		}
+		ms.directory(ctx)
 	}
 }
 
@@ -231,17 +234,20 @@ func (ms *Membership) told(now *timestamppb.Timestamp, interval *durationpb.Dura
 	}
 }
 
-// directory takes a newer directory over, and says of a bad one what is wrong
-// while the last good one stays.
-func (ms *Membership) directory(ctx context.Context, signed *clusterv1.SignedDirectory) {
-	if err := ms.takeDirectory(ctx, signed); err != nil {
-		if text := err.Error(); text != ms.complaint {
-			ms.complaint = text
-			ms.log.Warn(fmt.Sprintf("directory not taken over, keeping generation %d", ms.generation), "err", err)
-		}
+// directory takes an offered directory over, and says of a bad one what is
+// wrong while the last good one stays. It is no part of the call, since the
+// caller may need a TPM and a disk to keep it.
+func (ms *Membership) directory(ctx context.Context) {
+	if !ms.isOffer {
 		return
 	}
-	ms.complaint = ""
+	err := ms.takeDirectory(ctx, ms.offered)
+	if err == nil {
+		ms.complaint = ""
+	} else if text := err.Error(); text != ms.complaint {
+		ms.complaint = text
+		ms.log.Warn(fmt.Sprintf("directory not taken over, keeping generation %d", ms.generation), "err", err)
+	}
 }
 
 func (ms *Membership) takeDirectory(ctx context.Context, signed *clusterv1.SignedDirectory) error {

@@ -35,9 +35,10 @@ func (b *backoff) next() time.Duration {
 func (b *backoff) reset() { b.drawn = 0 }
 
 // retry calls try until it succeeds, the cluster refuses, or ctx ends. The
-// wait is visible (Client.Waiting, the log) all the time.
-func (c *Client) retry(ctx context.Context, try func(context.Context) error) error {
-	w := startWait(c.log)
+// wait is visible in Client.Waiting all the time, and in the log when there is
+// news or, if it repeats, at a steady pace.
+func (c *Client) retry(ctx context.Context, repeats bool, try func(context.Context) error) error {
+	w := startWait(c.log, repeats)
 	c.setWaiting(w)
 	defer func() {
 		w.stop()

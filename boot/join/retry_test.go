@@ -65,11 +65,26 @@ WARN waiting 1m46s, attempt 7: CAUSE; next try in 15s`), "CAUSE", cause)
 	})
 }
 
+// Where somebody else repeats what is awaited, only news is logged.
+func TestShownWaitingIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newCA(t)
+		c, log := client(t, newFakeNetwork(), c1)
+		c.shown = true
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		c.Join(ctx, member(t, ca))
+		if got := log.take(); len(got) != 1 {
+			t.Errorf("log %q", got)
+		}
+	})
+}
+
 // A new cause is not held back by the pace of the old one.
 func TestNewCauseIsShownAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logText)
-		w := startWait(slog.New(log))
+		w := startWait(slog.New(log), true)
 		defer w.stop()
 		w.trying()
 		w.failed(errors.New("a"), time.Second)

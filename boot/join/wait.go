@@ -22,7 +22,7 @@ const (
 type wait struct {
 	log   *slog.Logger
 	since time.Time
-	line  *time.Timer // when the line is due again
+	line  *time.Timer // when the line is due again; nil when it does not repeat
 
 	mu      sync.Mutex
 	ended   bool
@@ -32,11 +32,13 @@ type wait struct {
 	shown   map[string]bool
 }
 
-func startWait(log *slog.Logger) *wait {
+func startWait(log *slog.Logger, repeats bool) *wait {
 	w := &wait{log: log, since: time.Now(), shown: map[string]bool{}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.line = time.AfterFunc(awaited, w.due)
+	if repeats {
+		w.line = time.AfterFunc(awaited, w.due)
+	}
 	return w
 }
 
@@ -44,7 +46,9 @@ func (w *wait) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-	w.line.Stop()
+	if w.line != nil {
+		w.line.Stop()
+	}
 }
 
 func (w *wait) trying() {
@@ -76,7 +80,9 @@ func (w *wait) due() {
 
 func (w *wait) print() {
 	w.log.Warn(w.sentence(time.Now()))
-	w.line.Reset(repeat)
+	if w.line != nil {
+		w.line.Reset(repeat)
+	}
 }
 
 // news says whether any cause in err was not shown before.
