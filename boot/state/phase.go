@@ -14,7 +14,12 @@ import (
 func (v *Vault) EndPhase(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.info.Sealed || v.dev.PhaseOver() {
+	switch {
+	case !v.info.Sealed:
+		return nil
+	case v.dev == nil: // after Resume only: sealed, and the TPM is gone since
+		return fmt.Errorf("end config phase: %w", v.why)
+	case v.dev.PhaseOver():
 		return nil
 	}
 	return v.dev.ExtendPhase(ctx, tpm.PhaseOpened)
@@ -64,5 +69,8 @@ func (v *Vault) Resume(kept []byte) (Config, Info, error) {
 		v.dev.Resume(k.PCRs)
 	}
 	v.known, v.last, v.config, v.info = true, k.Info.Generation, k.Config.Config, k.Info
+	if stored, err := v.slots.Read(); err == nil { // a save that failed used up its number
+		v.last = max(v.last, stored.Envelope.Header.Generation)
+	}
 	return v.config, v.info, nil
 }

@@ -308,19 +308,51 @@ func TestTornCopyIsRepaired(t *testing.T) {
 	}
 }
 
-// TestFailedSaveUsesUpItsNumber: no two contents ever share a generation.
+// TestFailedSaveUsesUpItsNumber: no two contents ever share a generation, not
+// even across an agent's restart.
 func TestFailedSaveUsesUpItsNumber(t *testing.T) {
 	d := memory()
 	v := newVault(d, nil, tpm.Missing, tpm.Disabled)
 	wantAbsent(t, v)
 	mustSave(t, v, enrolling())
+	kept, err := v.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.power = 3 // the first copy is written, the second is not
 	if _, err := v.Save(t.Context(), enrolled(tpm.Disabled)); !errors.Is(err, errPowerCut) {
 		t.Fatal(err)
 	}
 	d.power = 1 << 30
-	if info := mustSave(t, v, enrolled(tpm.Disabled)); info.Generation != 3 {
-		t.Errorf("generation %d, want 3", info.Generation)
+	restarted := newVault(d, nil, tpm.Missing, tpm.Disabled)
+	if _, _, err := restarted.Resume(kept); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []*Vault{v, restarted} {
+		if info := mustSave(t, v, enrolled(tpm.Disabled)); info.Generation != 3 {
+			t.Errorf("generation %d, want 3", info.Generation)
+		}
+	}
+}
+
+func TestResumeWithoutTheTPM(t *testing.T) {
+	d := memory()
+	v := newVault(d, boot(tpmtest.Start(t)), nil, tpm.Required)
+	wantAbsent(t, v)
+	mustSave(t, v, enrolled(tpm.Required))
+	kept, err := v.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = newVault(d, nil, &tpm.Error{Outcome: tpm.Unresponsive}, tpm.Required)
+	if _, _, err := v.Resume(kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.EndPhase(t.Context()); tpm.OutcomeOf(err) != tpm.Unresponsive {
+		t.Errorf("end of phase: got %v", err)
+	}
+	if _, err := v.Save(t.Context(), enrolled(tpm.Required)); tpm.OutcomeOf(err) != tpm.Unresponsive {
+		t.Errorf("save: got %v", err)
 	}
 }
 
