@@ -42,7 +42,7 @@ func (k Kind) String() string {
 // Spec names a console to open.
 type Spec struct {
 	Name  string   // "ttyS0"
-	Kind  Kind     //
+	Kind  Kind     // decides pace and settings
 	Baud  int      // bits per second; 0: as the device stands
 	Found []string // where it was found: "cmdline", "consoles", "SPCR", "reveille.console"
 }
