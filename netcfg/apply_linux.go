@@ -294,18 +294,18 @@ func broadcast(p netip.Prefix) (netip.Addr, bool) {
 }
 
 func (k *kernel) route(ctx context.Context, index int, op Op) error {
-	r := op.Route
+	r, proto := op.Route, ownProto
 	typ, flags := netlink.HeaderType(unix.RTM_NEWROUTE), netlink.Create|netlink.Excl
 	switch {
 	case op.Verb == OpReplaceRoute:
 		flags = netlink.Create | netlink.Replace
 	case op.Verb == OpDeleteRoute:
-		typ, flags = unix.RTM_DELROUTE, 0
+		typ, flags, proto = unix.RTM_DELROUTE, 0, op.Proto
 	case r.To.Addr().Is6():
 		// Beside a router advertisement's route of the same metric.
 		flags = netlink.Create | netlink.Append
 	}
-	return k.nl.write(ctx, typ, flags, rtMsg(r, ownProto), func(ae *netlink.AttributeEncoder) {
+	return k.nl.write(ctx, typ, flags, rtMsg(r, proto), func(ae *netlink.AttributeEncoder) {
 		if r.To.Bits() > 0 {
 			ae.Bytes(unix.RTA_DST, r.To.Addr().AsSlice())
 		}

@@ -254,6 +254,17 @@ func (f *fake) loseIPv6(l *LinkState) {
 	})
 }
 
+// above reports whether l sits on m.
+func (f *fake) above(l, m *LinkState) bool {
+	if l.Index == m.Index {
+		return true
+	}
+	if l.Kind == "vlan" && f.above(f.state.link(l.Parent), m) {
+		return true
+	}
+	return slices.ContainsFunc(f.ports(l.Index), func(p *LinkState) bool { return f.above(p, m) })
+}
+
 func (f *fake) enslave(l *LinkState, name string) error {
 	m := f.state.named(name)
 	switch {
@@ -265,6 +276,8 @@ func (f *fake) enslave(l *LinkState, name string) error {
 		return unix.EOPNOTSUPP
 	case l.Up:
 		return unix.EPERM
+	case f.above(l, m):
+		return unix.EBUSY // __netdev_upper_dev_link, "to prevent loops"
 	}
 	if len(f.ports(m.Index)) == 0 && m.MAC == "06:00:00:00:00:00" {
 		m.MAC = l.MAC
@@ -365,106 +378,6 @@ func (f *fake) bondOption(l *LinkState, s Setting) error {
 		if l.Bond["miimon"] == "0" {
 			l.Bond["miimon"] = "100"
 		}
-	}
-	return nil
-}
-
-func (f *fake) address(l *LinkState, op Op) error {
-	p := op.Address
-	if p.Addr().Is6() && (l.DisableIPv6 || l.NoIPv6) && op.Verb != OpDeleteAddress {
-		return unix.EACCES
-	}
-	i := slices.IndexFunc(f.state.Addresses, func(a AddressState) bool {
-		return a.Link == l.Index && a.Prefix.Addr() == p.Addr() && (a.Prefix == p || p.Addr().Is6() && op.Verb != OpDeleteAddress)
-	})
-	switch {
-	case op.Verb == OpDeleteAddress && i < 0:
-		return unix.EADDRNOTAVAIL
-	case op.Verb == OpDeleteAddress:
-		f.deleteAddress(l, i)
-	case op.Verb == OpReplaceAddress && i >= 0:
-		f.state.Addresses[i].Dynamic = false
-	case i >= 0:
-		return unix.EEXIST
-	default:
-		f.state.Addresses = append(f.state.Addresses, AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6()})
-	}
-	return nil
-}
-
-// deleteAddress takes along what IPv4 derives from an address: the secondary
-// addresses of its network, routes that have it as source, and with the link's
-// last address all its routes.
-func (f *fake) deleteAddress(l *LinkState, i int) {
-	gone := f.state.Addresses[i]
-	four := gone.Prefix.Addr().Is4()
-	same := func(a AddressState) bool {
-		return four && a.Link == l.Index && a.Prefix.Masked() == gone.Prefix.Masked()
-	}
-	primary := slices.IndexFunc(f.state.Addresses, same) == i
-	f.state.Addresses = slices.Delete(f.state.Addresses, i, i+1)
-	if four && primary {
-		f.state.Addresses = slices.DeleteFunc(f.state.Addresses, same)
-	}
-	last := four && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
-		return a.Link == l.Index && a.Prefix.Addr().Is4()
-	})
-	f.state.Routes = slices.DeleteFunc(f.state.Routes, func(r RouteState) bool {
-		return four && r.To.Addr().Is4() && (r.From == gone.Prefix.Addr() || last && r.Link == l.Index)
-	})
-	for i := range f.state.Routes {
-		if r := &f.state.Routes[i]; !four && r.From == gone.Prefix.Addr() {
-			r.From = netip.Addr{}
-		}
-	}
-}
-
-func (f *fake) route(l *LinkState, op Op) error {
-	r := op.Route
-	key := func(h RouteState) bool { return h.key() == r.key() }
-	if op.Verb == OpDeleteRoute {
-		i := slices.IndexFunc(f.state.Routes, func(h RouteState) bool { return h.Link == l.Index && h.Proto == ownProto && h.Route == r })
-		if i < 0 {
-			return unix.ESRCH
-		}
-		f.state.Routes = slices.Delete(f.state.Routes, i, i+1)
-		return nil
-	}
-	if err := f.routable(l, r); err != nil {
-		return err
-	}
-	i := slices.IndexFunc(f.state.Routes, key)
-	made := RouteState{Link: l.Index, Proto: ownProto, Route: r}
-	switch {
-	case r.To.Addr().Is6():
-		if slices.ContainsFunc(f.state.Routes, func(h RouteState) bool { return key(h) && h.Link == l.Index && h.Via == r.Via }) {
-			return unix.EEXIST
-		}
-	case i >= 0 && op.Verb == OpReplaceRoute:
-		f.state.Routes[i] = made
-		return nil
-	case i >= 0:
-		return unix.EEXIST
-	}
-	f.state.Routes = append(f.state.Routes, made)
-	return nil
-}
-
-// routable is fib_check_nh and ip6_route_check_nh: the link is up, the gateway
-// is on it, the source is an address of ours that passed DAD.
-func (f *fake) routable(l *LinkState, r Route) error {
-	if !l.Up {
-		return unix.ENETDOWN
-	}
-	if r.From.IsValid() && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
-		return a.Prefix.Addr() == r.From && !a.Tentative && !a.DADFailed
-	}) {
-		return unix.EINVAL
-	}
-	if r.Via.IsValid() && !r.OnLink && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
-		return a.Link == l.Index && a.Prefix.Contains(r.Via)
-	}) {
-		return unix.EHOSTUNREACH
 	}
 	return nil
 }

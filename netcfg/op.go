@@ -42,6 +42,7 @@ type Op struct {
 	Settings []Setting // create: the device's; set: exactly one
 	Address  netip.Prefix
 	Route    Route
+	Proto    int // delete route: its owner, so that nobody else's is hit
 	File     string
 }
 

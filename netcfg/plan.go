@@ -72,15 +72,22 @@ func (p *planner) device(l *link) []int {
 	case kindVLAN:
 		return p.vlanDevice(l)
 	case kindDummy:
-		d := p.have.named(l.name)
-		if d == nil {
-			d = p.create(l, Op{}, 1500)
-		}
-		p.attributes(l, d)
-		p.up(d)
-		return []int{d.Index}
+		return p.dummyDevice(l)
 	}
 	return p.nicDevice(l)
+}
+
+func (p *planner) dummyDevice(l *link) []int {
+	d := p.have.named(l.name)
+	if d == nil {
+		d = p.create(l, Op{}, 1500)
+	}
+	if p.want.bondOf(l.id) != nil {
+		return nil
+	}
+	p.attributes(l, d)
+	p.up(d)
+	return []int{d.Index}
 }
 
 func (p *planner) nicDevice(l *link) []int {

@@ -127,9 +127,9 @@ func (p *planner) route(l *link, d *LinkState, want Route) {
 	}
 	if want.To.Addr().Is6() {
 		// IPv6 takes a second next hop beside the first, but not the same one
-		// with another source.
+		// with another source, whoever made that.
 		held = slices.DeleteFunc(slices.Clone(held), func(h RouteState) bool {
-			same := h.Proto == ownProto && h.Link == d.Index && h.Via == want.Via
+			same := h.Link == d.Index && h.Via == want.Via
 			if same {
 				p.deleteRoute(h)
 			}
@@ -160,7 +160,7 @@ func (p *planner) canBe(source netip.Addr) bool {
 
 func (p *planner) deleteRoute(r RouteState) {
 	if d := p.have.link(r.Link); d != nil {
-		p.do(Op{Verb: OpDeleteRoute, Link: d.Name, Route: r.Route})
+		p.do(Op{Verb: OpDeleteRoute, Link: d.Name, Route: r.Route, Proto: r.Proto})
 	}
 }
 

@@ -69,7 +69,9 @@ func (p *planner) createBond(l *link, ports []int) *LinkState {
 		}
 	}
 	if l.mac == "" && len(ports) > 0 {
-		settings = append(settings, Setting{"mac", p.have.link(ports[0]).permanentMAC()})
+		if mac := p.have.link(ports[0]).permanentMAC(); mac != "" {
+			settings = append(settings, Setting{"mac", mac})
+		}
 	}
 	return p.create(l, Op{Settings: settings}, 1500)
 }
