@@ -15,12 +15,9 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"reveille/boot/cluster/clusterv1"
-	"reveille/boot/cluster/operator"
 	"reveille/boot/identity"
 )
 
@@ -54,6 +51,14 @@ const (
 
 // Run serves until ctx ends, which is no error, or until the store is lost.
 func Run(ctx context.Context, cfg Config) error {
+	err := run(ctx, cfg)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil // asked to stop while it was starting
+	}
+	return err
+}
+
+func run(ctx context.Context, cfg Config) error {
 	if cfg.Heartbeat == 0 {
 		cfg.Heartbeat = defaultHeartbeat
 	}
@@ -68,17 +73,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	ln, err := net.Listen("tcp", cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("open listener: %w", err)
-	}
-	defer func() { _ = ln.Close() }() // the server has closed it already, unless starting went wrong
 	b, err := openBackend(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	c := &controller{cfg: cfg, store: &store{b.client}, listener: ln}
+	c := &controller{cfg: cfg, store: &store{b.client}}
 	if err := c.start(ctx); err != nil {
 		return err
 	}
@@ -110,102 +110,6 @@ type controller struct {
 	bound     netip.AddrPort
 	addresses []string // advertised
 	server    *http.Server
-}
-
-// start makes the controller known: to the store, to nodes through the
-// directory, to the operator through operator.yaml.
-func (c *controller) start(ctx context.Context) error {
-	var err error
-	if err = c.chooseAddresses(); err != nil {
-		return err
-	}
-	if c.authority, err = c.openCluster(ctx); err != nil {
-		return err
-	}
-	self := &clusterv1.Controller{Name: c.cfg.Name, Addresses: c.addresses}
-	dir, err := register(ctx, c.store, c.authority, self)
-	if err != nil {
-		return err
-	}
-	if err := c.writeContext(); err != nil {
-		return err
-	}
-	c.cfg.Log.Info("controller registered", "cluster", c.authority.ClusterID, "name", self.GetName(),
-		"advertise", self.GetAddresses(), "directory", dir.GetGeneration(), "controllers", len(dir.GetControllers()))
-	return c.prepareServer(ctx)
-}
-
-func (c *controller) chooseAddresses() error {
-	var err error
-	if c.bound, err = netip.ParseAddrPort(c.listener.Addr().String()); err != nil {
-		return fmt.Errorf("read bound address: %w", err)
-	}
-	interfaces, err := interfaceAddresses()
-	if err != nil {
-		return err
-	}
-	c.addresses, err = advertised(c.cfg.Advertise, c.bound, interfaces)
-	return err
-}
-
-// openCluster waits for a store that is not there yet: at a cold start of the
-// whole site, etcd and the controllers come up in any order.
-func (c *controller) openCluster(ctx context.Context) (*identity.Authority, error) {
-	const pause = 2 * time.Second
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for attempt := 1; ; attempt++ {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("open store: %w", ctx.Err())
-		case <-timer.C:
-		}
-		a, err := loadAuthority(ctx, c.store, time.Now())
-		if !errors.Is(err, errEtcd) {
-			return a, err
-		}
-		c.cfg.Log.Warn(fmt.Sprintf("store does not answer, next try in %s", pause), "attempt", attempt, "cause", err)
-		timer.Reset(pause)
-	}
-}
-
-// leaf makes a key and certificate that live as long as this process.
-func (c *controller) leaf(role identity.Role, name string, lifetime time.Duration) (*operator.Context, error) {
-	key, err := identity.NewKey()
-	if err != nil {
-		return nil, err
-	}
-	cert, err := c.authority.Issue(role, name, key.Public(), time.Now(), lifetime)
-	if err != nil {
-		return nil, err
-	}
-	return &operator.Context{Endpoints: operatorEndpoints(c.bound, c.addresses), CA: c.authority.Certificate, Certificate: cert, Key: key}, nil
-}
-
-func (c *controller) writeContext() error {
-	op, err := c.leaf(identity.RoleOperator, "operator", operatorLifetime)
-	if err != nil {
-		return err
-	}
-	return op.Write(filepath.Join(c.cfg.DataDir, "operator.yaml"))
-}
-
-func (c *controller) prepareServer(ctx context.Context) error {
-	own, err := c.leaf(identity.RoleController, c.cfg.Name, 0)
-	if err != nil {
-		return err
-	}
-	cert := identity.Certificate(own.Certificate, own.CA, own.Key)
-	log := c.cfg.Log
-	s := &services{
-		enrolment:  &enrolmentService{store: c.store, authority: c.authority, log: log},
-		membership: &membershipService{store: c.store, interval: c.cfg.Heartbeat, log: log},
-		operator: &operatorService{store: c.store, interval: c.cfg.Heartbeat, log: log,
-			relay: &relay{running: ctx, authority: c.authority, certificate: cert}},
-		log: log,
-	}
-	c.server = newServer(s.handler(), identity.ServerTLS(c.authority.Certificate, cert, identity.SystemClock), log)
-	return nil
 }
 
 func (c *controller) serve(ctx context.Context, storeFailed <-chan error) error {

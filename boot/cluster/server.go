@@ -42,7 +42,7 @@ func (s *services) handler() http.Handler {
 		connect.WithRecover(s.recovered),
 	}
 	mount := func(path string, h http.Handler, roles ...identity.Role) {
-		mux.Handle(path, withDeadline(identity.Guard(h, roles...)))
+		mux.Handle(path, withRemote(withDeadline(identity.Guard(h, roles...))))
 	}
 	path, h := clusterv1connect.NewEnrolmentServiceHandler(s.enrolment, opts...)
 	mount(path, h)
@@ -56,7 +56,6 @@ func (s *services) handler() http.Handler {
 // withDeadline bounds a request, except for logs that may be followed.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr))
 		var end time.Time // none; said too, since HTTP/1.1 connections keep the last request's
 		if r.URL.Path != clusterv1connect.OperatorServiceNodeLogsProcedure {
 			end = time.Now().Add(requestTimeout)
@@ -91,6 +90,9 @@ func storeError(ctx context.Context, log *slog.Logger, procedure string, err err
 	if errors.As(err, &ce) {
 		return ce
 	}
+	if errors.Is(ctx.Err(), context.Canceled) { // the peer has left
+		return connect.NewError(connect.CodeCanceled, ctx.Err())
+	}
 	log.Error("request not served, the caller will retry", "procedure", procedure, "caller", caller(ctx), "from", remote(ctx), "cause", err)
 	return connect.NewError(connect.CodeUnavailable, errors.New("this controller cannot use its store now; try again, or another controller"))
 }
@@ -101,6 +103,12 @@ func (s *services) recovered(ctx context.Context, spec connect.Spec, _ http.Head
 }
 
 type remoteKey struct{}
+
+func withRemote(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr)))
+	})
+}
 
 // remote is the address that the request came from, for the log.
 func remote(ctx context.Context) string {

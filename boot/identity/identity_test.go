@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/url"
 	"strings"
 	"testing"
@@ -103,7 +104,11 @@ func TestKeyIsNeverPrinted(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", key)
 	_, jsonErr := json.Marshal(key)
 	text := fmt.Sprintf("%v %+v %#v %s %x %d", key, key, key, key, key, key) + log.String()
-	for _, secret := range []string{key.key.D.String(), fmt.Sprintf("%x", key.key.D), fmt.Sprintf("%X", key.key.D)} {
+	raw, err := key.key.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{new(big.Int).SetBytes(raw).String(), fmt.Sprintf("%x", raw), fmt.Sprintf("%X", raw), fmt.Sprint(raw)} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the key is in %q", text)
 		}
