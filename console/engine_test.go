@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 var serial = Spec{Name: "ttyS0", Kind: Serial, Baud: 115200}
