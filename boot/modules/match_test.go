@@ -38,12 +38,15 @@ func TestFnmatch(t *testing.T) {
 	}
 }
 
-// FuzzFnmatch: it ends, and a quoted string matches itself only.
+// FuzzFnmatch: it ends, a star swallows anything, and a quoted string matches
+// itself only.
 func FuzzFnmatch(f *testing.F) {
 	f.Add("a*[b-d]?", "axxcz")
 	f.Add(strings.Repeat("*a", 20), strings.Repeat("a", 40))
 	f.Fuzz(func(t *testing.T, pattern, s string) {
-		fnmatch(pattern, s)
+		if fnmatch(pattern, s) && !fnmatch("*"+pattern, "x/"+s) {
+			t.Errorf("%q matches %q, but not behind a star", pattern, s)
+		}
 		quoted := &strings.Builder{}
 		for i := range len(s) {
 			quoted.WriteByte('\\')

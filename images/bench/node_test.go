@@ -56,8 +56,8 @@ func build(t *testing.T, cfg Config) machine {
 			t.Error(err)
 		}
 	})
-	// Some twenty times what a boot takes here, for a machine with other work.
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	// Some ten times what it takes, for a machine with other work to do.
+	ctx, cancel := context.WithTimeout(t.Context(), 240*time.Second)
 	t.Cleanup(cancel)
 	return machine{n, t, ctx}
 }

@@ -101,12 +101,3 @@ func (l *lastBytes) String() string {
 	defer l.mu.Unlock()
 	return strings.TrimSpace(string(l.buf))
 }
-
-// wire is a connected pair: our end, and the file for the child's.
-func wire() (ours, theirs *os.File, err error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "wire"), os.NewFile(uintptr(fds[1]), "wire"), nil
-}
