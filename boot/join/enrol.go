@@ -15,7 +15,7 @@ import (
 // Enrolment is a node's wish to be one of a cluster.
 type Enrolment struct {
 	Pin    identity.Pin
-	Ticket params.Ticket
+	Ticket params.Secret
 	Name   string
 	// Key is the node's for good. The caller has kept it before it enrols:
 	// the ticket is good for one key, so an answer that gets lost can only be

@@ -98,13 +98,17 @@ func (e *Unreachable) Unwrap() []error {
 	return out
 }
 
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("%d of %d endpoints failed: %s", e.Endpoints, e.Endpoints, summary(e.Failures))
+}
+
 // maxCauses is how many causes fit on a console beside the rest of the line.
 const maxCauses = 3
 
-// Error names each cause once, with one endpoint as its example; the causes
+// summary names each cause once, with one endpoint as its example; the causes
 // first that came furthest, since those are the least to be expected.
-func (e *Unreachable) Error() string {
-	failures := slices.Clone(e.Failures)
+func summary(failures []*Failure) string {
+	failures = slices.Clone(failures)
 	slices.SortFunc(failures, func(a, b *Failure) int {
 		return cmp.Or(cmp.Compare(b.Step, a.Step), cmp.Compare(a.where(), b.where()))
 	})
@@ -129,7 +133,7 @@ func (e *Unreachable) Error() string {
 	if n := len(order) - maxCauses; n > 0 {
 		texts = append(texts, fmt.Sprintf("%d more causes", n))
 	}
-	return fmt.Sprintf("%d of %d endpoints failed: %s", e.Endpoints, e.Endpoints, strings.Join(texts, ", "))
+	return strings.Join(texts, ", ")
 }
 
 // causes are the parts of err that are news each on their own.

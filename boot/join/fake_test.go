@@ -318,7 +318,7 @@ func enrolment(t *testing.T, ca *identity.Authority) Enrolment {
 }
 
 // ticket goes the way every ticket comes.
-func ticket(t *testing.T, text string) params.Ticket {
+func ticket(t *testing.T, text string) params.Secret {
 	t.Helper()
 	s, err := params.NewTicket(text)
 	if err != nil {

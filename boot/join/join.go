@@ -21,12 +21,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	"reveille/boot/cluster/clusterv1"
@@ -51,8 +51,8 @@ type Config struct {
 	WaitingIsShown bool
 }
 
-// Client knows the ways to a cluster. One step runs at a time; Waiting and
-// Failures may be called at any time.
+// Client knows the ways to a cluster. One step runs at a time; Waiting may be
+// called at any time.
 type Client struct {
 	clock   identity.Clock
 	log     *slog.Logger
@@ -60,11 +60,11 @@ type Client struct {
 	shown   bool // see Config.WaitingIsShown
 	retries backoff
 
-	mu        sync.Mutex
-	given     []string // endpoints of the node parameters
-	learned   []string // addresses of the directory
-	waiting   *wait    // of the step that waits; nil when none does
-	lastError map[string]*Failure
+	mu      sync.Mutex
+	given   []string        // endpoints of the node parameters
+	learned []string        // addresses of the directory
+	broken  map[string]bool // endpoints whose controller answered the last time, and then failed
+	waiting *wait           // of the step that waits; nil when none does
 }
 
 // machine is the network of this machine. The zero Resolver and Dialer have no
@@ -88,13 +88,13 @@ func New(cfg Config) (*Client, error) {
 		cfg.Network = &machine{}
 	}
 	return &Client{
-		clock:     cfg.Clock,
-		log:       cfg.Log,
-		network:   cfg.Network,
-		shown:     cfg.WaitingIsShown,
-		retries:   backoff{int64n: rand.Int64N},
-		given:     cfg.Endpoints,
-		lastError: map[string]*Failure{},
+		clock:   cfg.Clock,
+		log:     cfg.Log,
+		network: cfg.Network,
+		shown:   cfg.WaitingIsShown,
+		retries: backoff{int64n: rand.Int64N},
+		given:   cfg.Endpoints,
+		broken:  map[string]bool{},
 	}, nil
 }
 
@@ -108,16 +108,11 @@ func (c *Client) learn(dir *clusterv1.Directory) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.learned = addrs
-	for e := range c.lastError { // or the map would grow with every directory
-		if !slices.Contains(c.given, e) && !slices.Contains(addrs, e) {
-			delete(c.lastError, e)
-		}
-	}
+	clear(c.broken) // or the map would grow with every directory
 }
 
-// endpoints returns all known endpoints in random order, but those last whose
-// controller answered and then failed: they win every race, and would be
-// chosen for ever.
+// endpoints returns all known endpoints in random order, but the broken ones
+// last: they win every race, and would be chosen for ever.
 func (c *Client) endpoints() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,15 +120,20 @@ func (c *Client) endpoints() []string {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	slices.SortStableFunc(all, func(a, b string) int { return c.answered(a) - c.answered(b) })
+	rank := map[bool]int{true: 1}
+	slices.SortStableFunc(all, func(a, b string) int { return rank[c.broken[a]] - rank[c.broken[b]] })
 	return all[:min(len(all), maxEndpoints)]
 }
 
-func (c *Client) answered(endpoint string) int {
-	if f := c.lastError[endpoint]; f != nil && f.Step == StepCall {
-		return 1
+// judge remembers whether the controller that answered at endpoint is of use.
+func (c *Client) judge(endpoint string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.broken[endpoint] = true
+	} else {
+		delete(c.broken, endpoint)
 	}
-	return 0
 }
 
 // Waiting says what the current step waits for, like "waiting 42s, attempt 7:
@@ -147,29 +147,6 @@ func (c *Client) Waiting() string {
 		return ""
 	}
 	return w.String()
-}
-
-// Failures returns the last error of each endpoint that has not worked since,
-// ordered by endpoint.
-func (c *Client) Failures() []*Failure {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var out []*Failure
-	for _, f := range c.lastError {
-		out = append(out, f)
-	}
-	slices.SortFunc(out, func(a, b *Failure) int { return strings.Compare(a.Endpoint, b.Endpoint) })
-	return out
-}
-
-func (c *Client) note(endpoint string, f *Failure) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f == nil {
-		delete(c.lastError, endpoint)
-		return
-	}
-	c.lastError[endpoint] = f
 }
 
 // attempt tries the endpoints until one passes TLS and then call, and returns
@@ -188,12 +165,15 @@ func (c *Client) attempt(ctx context.Context, conf *tls.Config, step string, cal
 			return nil, ctx.Err()
 		}
 		if conn == nil {
-			break
+			return nil, &Unreachable{Endpoints: h.total, Failures: h.failed}
 		}
 		s := newSession(conn, t.endpoint, own)
 		err := s.call(ctx, step, call)
+		c.judge(t.endpoint, err)
 		if err == nil {
-			c.note(t.endpoint, nil)
+			if len(h.failed) > 0 {
+				c.log.Warn(fmt.Sprintf("%s; going on with %s", summary(h.failed), t.endpoint))
+			}
 			return s, nil
 		}
 		s.close()
@@ -202,8 +182,4 @@ func (c *Client) attempt(ctx context.Context, conf *tls.Config, step string, cal
 		}
 		h.fail(t, StepCall, err)
 	}
-	for _, f := range h.failed {
-		c.note(f.Endpoint, f)
-	}
-	return nil, &Unreachable{Endpoints: h.total, Failures: h.failed}
 }

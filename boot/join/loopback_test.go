@@ -121,7 +121,7 @@ func TestEnrolWithoutTicket(t *testing.T) {
 	ctl := newController(ca)
 	c, _ := onLoopback(t, ctl)
 	e := enrolment(t, ca)
-	e.Ticket = params.Ticket{}
+	e.Ticket = params.Secret{}
 	if _, err := c.Enrol(t.Context(), e); !errors.Is(err, ErrNoTicket) || len(ctl.booked()) > 0 {
 		t.Errorf("got %v", err)
 	}

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -60,10 +61,9 @@ type Membership struct {
 	session    *session
 	joined     time.Time
 	interval   time.Duration
-	offered    *clusterv1.SignedDirectory // by the last answer, if isOffer
-	isOffer    bool
-	generation uint64 // of the directory that was kept
-	complaint  string // about a directory, so that it is said once
+	offered    *clusterv1.SignedDirectory // by the last answer; nil when it had nothing newer
+	generation uint64                     // of the directory that was kept
+	complaint  string                     // about a directory, so that it is said once
 
 	mu   sync.Mutex
 	time time.Time // the cluster's, and
@@ -113,7 +113,7 @@ func (ms *Membership) connect(ctx context.Context, repeats bool) error {
 		return err
 	}
 	ms.joined = time.Now()
-	ms.log.Info("joined", "through", ms.session.endpoint, "after", ms.joined.Sub(start).Round(time.Millisecond))
+	ms.log.Info(fmt.Sprintf("joined through %s after %s", ms.session.endpoint, ms.joined.Sub(start).Round(time.Millisecond)))
 	ms.directory(ctx)
 	return nil
 }
@@ -130,7 +130,7 @@ func (ms *Membership) join(ctx context.Context, s *session) error {
 		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
-	ms.offered, ms.isOffer = resp.GetDirectory(), true
+	ms.offered = cmp.Or(resp.GetDirectory(), new(clusterv1.SignedDirectory)) // none is an empty one here
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (ms *Membership) beat(ctx context.Context, s *session) error {
 		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
-	ms.offered, ms.isOffer = resp.GetDirectory(), resp.GetDirectory() != nil // else: not newer than ours
+	ms.offered = resp.GetDirectory()
 	return nil
 }
 
@@ -161,7 +161,8 @@ func (ms *Membership) Run(ctx context.Context) error {
 		if isRefused(err) {
 			return err
 		}
-		ms.log.Warn("lost the controller, joining again", "through", ms.session.endpoint, "err", cause(err))
+		ms.client.judge(ms.session.endpoint, err)
+		ms.log.Warn(fmt.Sprintf("lost controller %s: %s; joining again", ms.session.endpoint, cause(err)))
 		ms.session.close()
 		if time.Since(ms.joined) >= stable {
 			ms.client.retries.reset()
@@ -238,7 +239,7 @@ func (ms *Membership) told(now *timestamppb.Timestamp, interval *durationpb.Dura
 // wrong while the last good one stays. It is no part of the call, since the
 // caller may need a TPM and a disk to keep it.
 func (ms *Membership) directory(ctx context.Context) {
-	if !ms.isOffer {
+	if ms.offered == nil {
 		return
 	}
 	err := ms.takeDirectory(ctx, ms.offered)

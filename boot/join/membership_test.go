@@ -149,10 +149,10 @@ func TestLostControllerIsReplaced(t *testing.T) {
 		synctest.Wait()
 		l.ctl.fail("heartbeat", nil)
 		got := strings.Join(l.log.take(), "\n")
-		if !strings.Contains(got, "WARN lost the controller, joining again through="+c1+" err=heartbeat: unavailable: etcd has no leader") {
+		if !strings.Contains(got, "WARN lost controller "+c1+": heartbeat: unavailable: etcd has no leader; joining again") {
 			t.Errorf("log:\n%s", got)
 		}
-		if !strings.Contains(got, "INFO joined through="+c2) {
+		if !strings.Contains(got, "INFO joined through "+c2) {
 			t.Errorf("log:\n%s", got)
 		}
 		l.ctl.booked()
@@ -214,8 +214,19 @@ func TestSilentControllerIsLeft(t *testing.T) {
 		if took := time.Since(begun); took > callTimeout+2*time.Second || ms.session.endpoint != c2 {
 			t.Errorf("joined through %s after %s", ms.session.endpoint, took)
 		}
-		if got := log.take(); len(got) == 0 || !strings.HasPrefix(got[0], "WARN waiting 10s, attempt 1: ") {
-			t.Errorf("log %q", got)
+		got := strings.Join(log.take(), "\n")
+		for _, want := range []string{
+			"WARN waiting 10s, attempt 1: no answer yet; trying now\n",
+			"WARN " + c1 + " join: no answer within 15s; going on with " + c2 + "\n",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("log:\n%s\nwant %s", got, want)
+			}
+		}
+		for range 20 {
+			if order := c.endpoints(); order[0] != c2 {
+				t.Fatalf("the silent one is not the last of %v", order)
+			}
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 // Settings are the `reveille.` keys of the kernel command line. They override
 // single settings of the node parameters, and are known before those.
 type Settings struct {
-	Node    string  // reveille.node=, base64 of a node.yaml; empty when absent
+	Node    Secret  // reveille.node=, base64 of a node.yaml and so of a ticket
 	Console string  // reveille.console=, the console package's list format; empty when absent
 	TPM     TPMMode // reveille.tpm=; empty when absent
 	Debug   bool    // reveille.debug
@@ -50,7 +50,7 @@ func ParseCommandLine(line string) (Settings, error) {
 func (s *Settings) set(key string, w word) (problem string) {
 	switch key {
 	case "node":
-		s.Node = w.value
+		s.Node = Secret{w.value}
 	case "console":
 		s.Console = w.value
 	case "debug":

@@ -159,10 +159,10 @@ func (p Places) candidates(s Settings) []candidate {
 	return append(out,
 		candidate{"SMBIOS OEM string " + nodeKey, p.smbios},
 		candidate{"kernel command line " + nodeKey, func() ([]byte, error) {
-			if s.Node == "" {
+			if !s.Node.Set() {
 				return nil, errAbsent("no such key")
 			}
-			return decode(s.Node)
+			return decode(s.Node.Reveal())
 		}},
 		candidate{"/" + bakedInPath, p.file(bakedInPath)},
 	)

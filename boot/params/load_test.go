@@ -89,7 +89,7 @@ func TestLoadStopsAtWhatIsWrong(t *testing.T) {
 		file, text    string
 		want          string
 	}{
-		{"not YAML", "", fwcfgPath, "a: [", "fw_cfg opt/reveille/node.yaml:1:1: not YAML: line 1: did not find expected node content"},
+		{"not YAML", "", fwcfgPath, "a: [", "fw_cfg opt/reveille/node.yaml:1:1: not YAML: did not find expected node content"},
 		{"unknown key", "", "run/state/reveille/node.yaml", nodeYAML(t, "n1") + "tmp: x\n",
 			`state partition reveille/node.yaml:15:1: tmp: unknown key; did you mean "tpm"?`},
 		{"empty", "", fwcfgPath, "", "fw_cfg opt/reveille/node.yaml: is empty"},
@@ -162,6 +162,18 @@ func TestSettingsOverride(t *testing.T) {
 	}
 	if p.TPM != TPMDisabled || !p.Settings.Debug || p.Settings.Console != "ttyS1,9600;ttyS0" {
 		t.Errorf("got %+v", p.Settings)
+	}
+}
+
+// The command line's node.yaml carries a ticket as well.
+func TestCommandLineIsNotPrinted(t *testing.T) {
+	text := b64(nodeYAML(t, "n1"))
+	p, _, err := Load(t.Context(), Places{Root: machine("reveille.node="+text, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := fmt.Sprintf("%v %+v %#v", p, *p, p.Settings); strings.Contains(s, text[:40]) {
+		t.Errorf("node.yaml in %s", s)
 	}
 }
 

@@ -28,7 +28,7 @@ type Params struct {
 	Name      string // a DNS label
 	Endpoints []string
 	CA        identity.Pin
-	Ticket    Ticket // zero when there is none: only enrolment needs it
+	Ticket    Secret // zero when there is none: only enrolment needs it
 	TPM       TPMMode
 	Network   *netcfg.Config
 	API       API
