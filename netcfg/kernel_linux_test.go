@@ -1,8 +1,15 @@
 package netcfg
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -63,4 +70,229 @@ func TestKernelNICs(t *testing.T) {
 	for _, s := range nicScenarios {
 		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab, true) })
 	}
+}
+
+// namespace is another machine: functions run on a thread in a network
+// namespace of their own.
+type namespace struct {
+	fd  int
+	run chan func()
+}
+
+func newNamespace(t *testing.T) *namespace {
+	n := &namespace{run: make(chan func())}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			n.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		ready <- err
+		for f := range n.run {
+			f()
+		}
+	}()
+	if err := <-ready; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		close(n.run)
+		unix.Close(n.fd)
+	})
+	return n
+}
+
+func (n *namespace) do(t *testing.T, ops ...Op) {
+	t.Helper()
+	failed := make(chan error)
+	n.run <- func() {
+		k, err := openKernel("")
+		if err == nil {
+			defer k.Close()
+			_, err = k.Observe(bg)
+		}
+		for _, op := range ops {
+			if err == nil {
+				err = k.Apply(bg, op)
+			}
+		}
+		failed <- err
+	}
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// move puts the far end of a NIC on the other machine, and up.
+func (l kernelLab) move(t *testing.T, nic string, n *namespace) {
+	t.Helper()
+	index, err := l.indexOf(bg, "peer-"+nic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.setLink(bg, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_NET_NS_FD, uint32(n.fd)) }); err != nil {
+		t.Fatal(err)
+	}
+	n.do(t, up("peer-"+nic))
+}
+
+// After Converge an IPv6 address can be bound at once, and IPv4 did not wait
+// for it; the second Converge writes nothing.
+func TestKernelWaitsForDAD(t *testing.T) {
+	l := newKernelLab(t).(kernelLab)
+	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.9.0.1/24, "fd00:9::1/64"], routes: [{to: "fd01::/48", via: "fd00:9::2", from: "fd00:9::1"}]}}`), quiet(), Options{})
+	report, err := r.Converge(t.Context())
+	if err != nil || len(report.Waits) > 0 {
+		t.Fatalf("%v, waits %v", err, report.Waits)
+	}
+	ln, err := net.Listen("tcp", "[fd00:9::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	want := []netip.Addr{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("fd00:9::1")}
+	if got := r.Status().Addresses; !slices.Equal(got, want) {
+		t.Errorf("usable %v, want %v", got, want)
+	}
+	again, err := r.Converge(t.Context())
+	if err != nil || again.Writes != 0 || again.Passes != 1 {
+		t.Errorf("second time: %+v, %v", again, err)
+	}
+}
+
+// Another machine has our address: named in the status, and won when it goes.
+func TestKernelDuplicateAddress(t *testing.T) {
+	l := newKernelLab(t).(kernelLab)
+	other := newNamespace(t)
+	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	l.move(t, "eth0", other)
+	if _, err := l.Observe(bg); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Apply(bg, up("eth0")); err != nil {
+		t.Fatal(err)
+	}
+	other.do(t, addr("peer-eth0", "fd00:9::1/64"))
+	otherHas := New(compileWish(t, `ethernets: {peer-eth0: {addresses: ["fd00:9::1/64"]}}`), quiet(), Options{})
+	settled := make(chan error)
+	other.run <- func() { _, err := otherHas.Converge(bg); settled <- err }
+	if err := <-settled; err != nil {
+		t.Fatal(err)
+	}
+
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.9.0.1/24, "fd00:9::1/64"]}}`), quiet(), Options{})
+	report, err := r.Converge(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Waits) != 1 || report.Waits[0].Reason != "another machine has fd00:9::1 (duplicate address detected)" {
+		t.Errorf("waits %v", report.Waits)
+	}
+	st := r.Status()
+	if st.Links[0].Addresses[1].State != "dadfailed" || !slices.Equal(st.Addresses, []netip.Addr{netip.MustParseAddr("10.9.0.1")}) {
+		t.Errorf("status %+v", st)
+	}
+
+	other.do(t, Op{Verb: OpDeleteAddress, Link: "peer-eth0", Address: netip.MustParsePrefix("fd00:9::1/64")})
+	for _, retry := range r.failures {
+		retry.next = time.Now() // what Run would wait for
+	}
+	report, err = r.Converge(t.Context())
+	if err != nil || len(report.Waits) != 0 || r.Status().Links[0].Addresses[1].State != "ok" {
+		t.Errorf("%v, waits %v, %+v", err, report.Waits, r.Status().Links)
+	}
+}
+
+// Run notices a NIC that is plugged in, and one that was taken down.
+func TestKernelEvents(t *testing.T) {
+	l := newKernelLab(t).(kernelLab)
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.9.0.1/24]}}`), quiet(), Options{})
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	// Run must be on this thread, which is in the namespace; the socket of the
+	// lab is in it wherever it is used.
+	plugged := make(chan error, 1)
+	go func() {
+		defer stop()
+		ready := func(s Status) bool { return s.Converged && s.Ready() }
+		err := r.WaitFor(ctx, func(s Status) bool { return len(s.Waits) == 1 })
+		if err == nil {
+			err = l.AddNIC("eth0", "02:00:00:00:00:00")
+		}
+		if err == nil {
+			err = r.WaitFor(ctx, ready)
+		}
+		if _, oerr := l.Observe(ctx); err == nil {
+			err = oerr
+		}
+		if err == nil {
+			err = l.Apply(ctx, downOp("eth0"))
+		}
+		if err == nil {
+			err = r.WaitFor(ctx, func(s Status) bool { return !s.Ready() })
+		}
+		if err == nil {
+			err = r.WaitFor(ctx, ready)
+		}
+		plugged <- err
+	}()
+	if err := r.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-plugged; err != nil {
+		t.Error(err)
+	}
+}
+
+// A list that changes while it is read is read again, never planned from.
+func TestKernelInterruptedDump(t *testing.T) {
+	l := newKernelLab(t).(kernelLab)
+	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Observe(bg); err != nil {
+		t.Fatal(err)
+	}
+	prefix := func(i int) string { return fmt.Sprintf("10.9.%d.%d/32", i/250, i%250+1) }
+	const fixed = 500 // several messages of a dump
+	for i := range fixed {
+		if err := l.Apply(bg, addr("eth0", prefix(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storm, err := openKernel("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer storm.Close()
+	storm.index = map[string]int{"eth0": l.index["eth0"]}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			op := addr("eth0", "10.8.0.1/32")
+			_ = storm.Apply(ctx, op)
+			op.Verb = OpDeleteAddress
+			_ = storm.Apply(ctx, op)
+			runtime.Gosched()
+		}
+	}()
+	for range 50 {
+		s, err := l.Observe(bg)
+		if err != nil && !errors.Is(err, errInterrupted) {
+			t.Fatal(err)
+		}
+		if n := len(s.Addresses); err == nil && n != fixed && n != fixed+1 {
+			t.Fatalf("%d addresses", n)
+		}
+	}
+	stop()
+	<-ended
 }

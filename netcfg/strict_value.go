@@ -114,7 +114,11 @@ func (v Value) Int(lo, hi int) int {
 		return 0
 	}
 	if n < lo || n > hi {
-		v.Invalid("wants an integer from %d to %d", lo, hi)
+		if lo == hi {
+			v.Invalid("wants %d", lo)
+		} else {
+			v.Invalid("wants an integer from %d to %d", lo, hi)
+		}
 		return 0
 	}
 	return n
@@ -183,7 +187,7 @@ func (m Mapping) Get(key string) Value {
 // Require is Get, and reports the key as missing if it is absent.
 func (m Mapping) Require(key string) Value {
 	v := m.Get(key)
-	if !v.Set() && m.self.Set() {
+	if n := m.self.Node(); !v.Set() && n != nil && n.Kind == yaml.MappingNode {
 		m.self.Invalid("wants the key %q", key)
 	}
 	return v
