@@ -74,7 +74,7 @@ endif
 image: deps
 	$(GOBUILD) -o build/reveille .
 	$(GOBUILD) $(TAGS) -o $(INIT) ./init
-	cp build/deb/boot/vmlinuz-* build/vmlinuz
+	cp build/deb/boot/vmlinuz-* build/vmlinuz.new && mv build/vmlinuz.new build/vmlinuz
 	build/reveille image build --kernel-dir build/deb --init $(INIT) --modules $(MODULES) --out $(INITRAMFS)
 
 demo: image
@@ -86,19 +86,15 @@ demo: image
 # with a kernel of their own, end-to-end tests boot nodes.
 tagged = $(shell grep -lR --include=*_test.go '^//go:build .*\b$(1)\b' . | xargs -r -n1 dirname | sort -u)
 
-# -count=1: a cached result says nothing about this machine.
-# A skipped test is a failure here: everything it could miss, deps installs.
-TEST := .ci/gotest
-
 test: lint
 	$(MAKE) image
 	$(MAKE) image FAULTS=1
 	$(GOBUILD) -o build/guestexec ./images/guestexec
-	$(TEST) -race -timeout 15m ./...
+	CGO_ENABLED=1 .ci/gotest -race -timeout 15m ./...
 	guest='$(call tagged,guest)'; \
-	[ -z "$$guest" ] || CGO_ENABLED=0 $(TEST) -tags guest -exec "$$PWD/build/guestexec" -p 1 -timeout 10m $$guest
+	[ -z "$$guest" ] || CGO_ENABLED=0 .ci/gotest -tags guest -exec "$$PWD/build/guestexec" -p 1 -timeout 10m $$guest
 	e2e='$(call tagged,e2e)'; \
-	[ -z "$$e2e" ] || $(TEST) -tags e2e -p 1 -timeout 30m $$e2e
+	[ -z "$$e2e" ] || .ci/gotest -tags e2e -p 1 -timeout 30m $$e2e
 
 lint: deps
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
