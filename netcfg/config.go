@@ -8,9 +8,8 @@ import (
 // Config is a compiled network document. Only Parse and ParseNode make one, so
 // every reference in it resolves and every value is one that the kernel takes.
 type Config struct {
-	links  []link // ethernets, dummy-devices, bonds, vlans: parents before children
-	dns    dns
-	source string
+	links []link // ethernets, dummy-devices, bonds, vlans: parents before children
+	dns   dns
 }
 
 // deviceKind is the kernel's IFLA_INFO_KIND of a device that we create; ""

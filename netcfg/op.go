@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -62,7 +63,7 @@ func (o Op) String() string {
 	case OpRelease:
 		return fmt.Sprintf("release %s from %s", o.Link, o.Other)
 	case OpSet:
-		return fmt.Sprintf("set %s %s %s", o.Link, o.Settings[0].Name, o.Settings[0].Value)
+		return fmt.Sprintf("set %s %s %s", o.Link, o.Settings[0].Name, cmp.Or(o.Settings[0].Value, "none"))
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
 		return fmt.Sprintf("%s %s dev %s", o.Verb, o.Address, o.Link)
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:

@@ -92,12 +92,10 @@ func (c *compiler) checkPort(bond, port *link) {
 		{len(port.routes) > 0, "routes"},
 		{port.acceptRA != nil, "accept-ra"},
 		{port.mac != "", "macaddress"},
+		{port.mtu != 0 && port.mtu != bond.mtu, "mtu"},
 	} {
 		if bad.set {
 			at.Invalid("has no effect on a port: move %s to %s", bad.what, bond.id)
 		}
-	}
-	if port.mtu != 0 && bond.mtu != 0 && port.mtu != bond.mtu {
-		at.Invalid("mtu %d differs from the %d of its bond %s, which sets it", port.mtu, bond.mtu, bond.id)
 	}
 }

@@ -126,6 +126,7 @@ func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
 		}
 		waits, err = r.passes(ctx, net, &report)
 	}
+	r.sayOps(report.Ops)
 	r.say()
 	return report, err
 }
@@ -191,7 +192,6 @@ func (r *Reconciler) applyAll(ctx context.Context, net network, ops []Op, report
 			return op.String(), err
 		}
 		report.Ops = append(report.Ops, op)
-		r.log.Debug(op.String())
 		if r.opt.Applied != nil {
 			r.opt.Applied(op)
 		}
@@ -239,9 +239,7 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 	for {
 		var report Report
 		_, err := r.passes(ctx, net, &report)
-		for _, op := range report.Ops {
-			r.log.Info("repaired: " + op.String())
-		}
+		r.sayOps(report.Ops)
 		if err != nil {
 			return err
 		}
@@ -303,6 +301,19 @@ func (r *Reconciler) publish(have State, waits []wait, converged bool, failure e
 	r.status = s
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// sayOps logs what was done. A node's first boot has about ten operations; of
+// more, the rest is a count.
+func (r *Reconciler) sayOps(ops []Op) {
+	const most = 12
+	for i, op := range ops {
+		if i == most {
+			r.log.Info(fmt.Sprintf("and %d more operations", len(ops)-most))
+			return
+		}
+		r.log.Info(op.String())
+	}
 }
 
 // say logs each link's line when it is another than last time.

@@ -184,7 +184,7 @@ func (p *planner) usableAddresses(links []LinkStatus) []netip.Addr {
 func (l LinkStatus) line() (string, slog.Level) {
 	name := cmp.Or(l.Name, l.ID)
 	if l.Name == "" {
-		return "waiting for " + name + ": " + l.Problem + "; it is set up when it appears", slog.LevelWarn
+		return "waiting for " + name + ": " + l.Problem + "; set up when it appears", slog.LevelWarn
 	}
 	var addresses []string
 	for _, a := range l.Addresses {
@@ -208,7 +208,7 @@ func (l LinkStatus) line() (string, slog.Level) {
 		line += fmt.Sprintf(": %s, %d of %d ports", l.Mode, active, len(l.Ports))
 	}
 	if l.Problem != "" {
-		return line + "; " + l.Problem + "; it is watched", slog.LevelWarn
+		return line + "; " + l.Problem + "; set right as soon as it can be", slog.LevelWarn
 	}
 	// Three addresses are what one node has; more are a count.
 	if n := len(addresses); n > 3 {
