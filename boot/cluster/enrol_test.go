@@ -76,28 +76,30 @@ func TestEnrol(t *testing.T) {
 			t.Errorf("got %v, %v", resp, err)
 		}
 	})
+}
 
-	t.Run("bad requests", func(t *testing.T) {
-		for name, spoil := range map[string]func(*clusterv1.EnrolRequest){
-			"name":            func(r *clusterv1.EnrolRequest) { r.Name = "../n1\x1b[2J" },
-			"no name":         func(r *clusterv1.EnrolRequest) { r.Name = "" },
-			"CSR of another":  func(r *clusterv1.EnrolRequest) { r.Name = "n2" },
-			"CSR changed":     func(r *clusterv1.EnrolRequest) { r.Csr[len(r.Csr)-1] ^= 1 },
-			"no CSR":          func(r *clusterv1.EnrolRequest) { r.Csr = nil },
-			"enormous ticket": func(r *clusterv1.EnrolRequest) { r.Ticket = strings.Repeat("x", 1000) },
-		} {
-			req := newNodeKey(t, "n1").request(t, "rv1-x")
-			spoil(req)
-			_, err := c.enrolment().Enrol(t.Context(), req)
-			if r := identity.RefusalOf(err); r.GetKind() != clusterv1.RefusalKind_REFUSAL_KIND_INVALID || strings.ContainsRune(r.GetMessage(), 0x1b) {
-				t.Errorf("%s: got %v", name, err)
-			}
-		}
+func TestEnrolRefusesBadRequests(t *testing.T) {
+	t.Parallel()
+	c := startController(t, Config{})
+	for name, spoil := range map[string]func(*clusterv1.EnrolRequest){
+		"name":            func(r *clusterv1.EnrolRequest) { r.Name = "../n1\x1b[2J" },
+		"no name":         func(r *clusterv1.EnrolRequest) { r.Name = "" },
+		"CSR of another":  func(r *clusterv1.EnrolRequest) { r.Name = "n2" },
+		"CSR changed":     func(r *clusterv1.EnrolRequest) { r.Csr[len(r.Csr)-1] ^= 1 },
+		"no CSR":          func(r *clusterv1.EnrolRequest) { r.Csr = nil },
+		"enormous ticket": func(r *clusterv1.EnrolRequest) { r.Ticket = strings.Repeat("x", 1000) },
+	} {
 		req := newNodeKey(t, "n1").request(t, "rv1-x")
-		req.BuildId = strings.Repeat("x", 1<<20)
+		spoil(req)
 		_, err := c.enrolment().Enrol(t.Context(), req)
-		wantCode(t, err, connect.CodeResourceExhausted)
-	})
+		if r := identity.RefusalOf(err); r.GetKind() != clusterv1.RefusalKind_REFUSAL_KIND_INVALID || strings.ContainsRune(r.GetMessage(), 0x1b) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	req := newNodeKey(t, "n1").request(t, "rv1-x")
+	req.BuildId = strings.Repeat("x", 1<<20)
+	_, err := c.enrolment().Enrol(t.Context(), req)
+	wantCode(t, err, connect.CodeResourceExhausted)
 }
 
 func TestConcurrentUseOfOneTicketHasOneWinner(t *testing.T) {
@@ -142,6 +144,19 @@ func TestTicketLifetime(t *testing.T) {
 	}
 }
 
+// Short names for the table below.
+const (
+	unknown = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_UNKNOWN
+	isUsed  = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_USED
+	expired = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_EXPIRED
+	other   = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_OTHER_NODE
+	taken   = clusterv1.RefusalKind_REFUSAL_KIND_NAME_TAKEN
+	gone    = clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED
+	noTPM   = clusterv1.RefusalKind_REFUSAL_KIND_TPM_REQUIRED
+	bad     = clusterv1.RefusalKind_REFUSAL_KIND_INVALID
+	none    = clusterv1.RefusalKind_REFUSAL_KIND_UNSPECIFIED
+)
+
 // The policy without a store.
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -154,17 +169,6 @@ func TestDecide(t *testing.T) {
 	used := func(c *claim, key, name string) {
 		c.ticket.UsedByKey, c.ticket.UsedByNode, c.ticket.Used = key, name, stamp(-time.Minute)
 	}
-	const (
-		unknown = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_UNKNOWN
-		isUsed  = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_USED
-		expired = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_EXPIRED
-		other   = clusterv1.RefusalKind_REFUSAL_KIND_TICKET_OTHER_NODE
-		taken   = clusterv1.RefusalKind_REFUSAL_KIND_NAME_TAKEN
-		gone    = clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED
-		noTPM   = clusterv1.RefusalKind_REFUSAL_KIND_TPM_REQUIRED
-		bad     = clusterv1.RefusalKind_REFUSAL_KIND_INVALID
-		none    = clusterv1.RefusalKind_REFUSAL_KIND_UNSPECIFIED
-	)
 	for _, tc := range []struct {
 		name   string
 		change func(*claim)

@@ -34,16 +34,18 @@ func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsR
 	if err != nil {
 		return storeError(ctx, o.log, "NodeLogs", err)
 	}
-	if rec.msg.(*storev1.Node).GetRemoved() != nil {
+	node, presence := rec.msg.(*storev1.Node), seen.msg.(*storev1.Presence)
+	if node.GetRemoved() != nil {
 		return identity.Refuse(connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED,
 			fmt.Sprintf("node %s was removed from the cluster", req.GetNode()), "read its log on its console")
 	}
-	addrs := seen.msg.(*storev1.Presence).GetStatus().GetApiAddresses()
-	if len(addrs) == 0 {
+	addrs := presence.GetStatus().GetApiAddresses()
+	if len(addrs) == 0 || presence.GetNodeId() != node.GetId() {
 		return connect.NewError(connect.CodeUnavailable,
-			fmt.Errorf("node %s has not told an address of its API: it has not joined since it was enrolled", req.GetNode()))
+			fmt.Errorf("node %s has not told an address of its API since it was enrolled; its console shows the same log", req.GetNode()))
 	}
-	err = o.relay.logs(ctx, req, addrs, out.Send)
+	want := identity.Peer{ClusterID: o.relay.authority.ClusterID, Role: identity.RoleNode, Name: node.GetName(), KeySHA256: node.GetKeySha256()}
+	err = o.relay.logs(ctx, want, addrs, req.GetLogs(), out.Send)
 	if o.relay.running.Err() != nil {
 		return connect.NewError(connect.CodeUnavailable, errors.New("this controller stops; ask again"))
 	}
@@ -53,34 +55,38 @@ func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsR
 	return nil
 }
 
-func (r *relay) logs(ctx context.Context, req *clusterv1.NodeLogsRequest, addrs []string, send func(*clusterv1.LogRecord) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(r.running, cancel)()
-	want := identity.Peer{ClusterID: r.authority.ClusterID, Role: identity.RoleNode, Name: req.GetNode()}
+var errLogIdle = fmt.Errorf("the node sent nothing for %s", logIdle)
+
+// logs passes the records of the node want, which has one of addrs, to send.
+func (r *relay) logs(ctx context.Context, want identity.Peer, addrs []string, req *clusterv1.LogsRequest, send func(*clusterv1.LogRecord) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.running, func() { cancel(nil) })()
 	client := dial.HTTPClient(addrs, identity.ClientTLS(r.authority.Certificate, r.certificate, want, identity.SystemClock))
 	defer client.CloseIdleConnections()
-	node := clusterv1connect.NewNodeServiceClient(client, dial.BaseURL, connect.WithReadMaxBytes(maxRequest))
-	logs := req.GetLogs()
-	if logs == nil {
-		logs = new(clusterv1.LogsRequest)
+	if req == nil {
+		req = new(clusterv1.LogsRequest)
 	}
-	stream, err := node.Logs(ctx, logs)
+	idle := time.AfterFunc(logIdle, func() {
+		if !req.GetFollow() {
+			cancel(errLogIdle)
+		}
+	})
+	defer idle.Stop()
+	node := clusterv1connect.NewNodeServiceClient(client, dial.BaseURL, connect.WithReadMaxBytes(maxRequest))
+	stream, err := node.Logs(ctx, req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stream.Close() }() // its error is Err's, or says that we left first
-	idle := time.AfterFunc(logIdle, func() {
-		if !logs.GetFollow() {
-			cancel()
-		}
-	})
-	defer idle.Stop()
 	for stream.Receive() {
 		idle.Reset(logIdle)
 		if err := send(cleanRecord(stream.Msg())); err != nil {
 			return err
 		}
+	}
+	if context.Cause(ctx) == errLogIdle {
+		return errLogIdle
 	}
 	return stream.Err()
 }
@@ -94,8 +100,11 @@ func cleanRecord(r *clusterv1.LogRecord) *clusterv1.LogRecord {
 // makes the rest one answer: the node cannot be reached.
 func relayError(node string, err error) error {
 	var ce *connect.Error
-	if errors.As(err, &ce) && connect.IsWireError(ce) {
-		return connect.NewError(ce.Code(), fmt.Errorf("node %s: %s", node, printable(ce.Message(), maxReason)))
+	if errors.As(err, &ce) {
+		if connect.IsWireError(ce) {
+			return connect.NewError(ce.Code(), fmt.Errorf("node %s: %s", node, printable(ce.Message(), maxReason)))
+		}
+		err = ce.Unwrap()
 	}
 	return connect.NewError(connect.CodeUnavailable,
 		fmt.Errorf("read log of node %s: %w; its console shows the same log", node, err))

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -94,14 +95,34 @@ func TestNodeLogs(t *testing.T) {
 	n.join(c, "b1", &clusterv1.NodeStatus{ApiAddresses: []string{dead, wrong}})
 	_, err = logs("n1", nil)
 	wantCode(t, err, connect.CodeUnavailable)
-	for _, part := range []string{"dial " + dead, "connection refused", "dial " + wrong, "want node n1"} {
+	for _, part := range []string{"dial " + dead, "connection refused", "dial " + wrong, "another key than that of node n1"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want it to name %q", err, part)
 		}
 	}
+}
+
+// A removed machine keeps its certificate; it must not be heard as the machine
+// that got its name.
+func TestNodeLogsOfReplacedNode(t *testing.T) {
+	t.Parallel()
+	c := startController(t, Config{})
+	old := enrolled(c, "n1")
+	api := serveNodeAPI(t, c, old)
+	old.join(c, "b1", &clusterv1.NodeStatus{ApiAddresses: []string{api}})
+	logs := func() error {
+		return operator.CopyLogs(t.Context(), c.operator, &clusterv1.NodeLogsRequest{Node: "n1"}, operator.Table, io.Discard)
+	}
 	if _, err := c.operator.RemoveNode(t.Context(), &clusterv1.RemoveNodeRequest{Name: "n1"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = logs("n1", nil)
-	wantRefusal(t, err, connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED)
+	wantRefusal(t, logs(), connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED)
+	next := enrolled(c, "n1")
+	if err := logs(); err == nil || !strings.Contains(err.Error(), "has not told an address") {
+		t.Errorf("got %v", err)
+	}
+	next.join(c, "b1", &clusterv1.NodeStatus{ApiAddresses: []string{api}})
+	if err := logs(); err == nil || !strings.Contains(err.Error(), "for another key than that of node n1") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -53,7 +53,7 @@ type Peer struct {
 	ClusterID string
 	Role      Role
 	Name      string
-	KeySHA256 string // of the public key, see KeySHA256; set by PeerOf, not matched
+	KeySHA256 string // of the public key, see the function KeySHA256; set by PeerOf
 }
 
 // String is the form for logs: "node n1".
@@ -73,7 +73,8 @@ func (p Peer) URI() *url.URL {
 func (p Peer) matches(want Peer) bool {
 	return (want.ClusterID == "" || want.ClusterID == p.ClusterID) &&
 		(want.Role == "" || want.Role == p.Role) &&
-		(want.Name == "" || want.Name == p.Name)
+		(want.Name == "" || want.Name == p.Name) &&
+		(want.KeySHA256 == "" || want.KeySHA256 == p.KeySHA256)
 }
 
 // PeerOf reads the identity from a certificate. It does not verify the

@@ -63,6 +63,9 @@ func verifyChain(chain []*x509.Certificate, ca *x509.Certificate, want Peer, use
 	if err != nil {
 		return fmt.Errorf("verify peer: %w: %w", ErrIdentity, err)
 	}
+	if want.KeySHA256 != "" && want.KeySHA256 != peer.KeySHA256 {
+		return fmt.Errorf("verify peer: %w: it is for another key than that of %s", ErrIdentity, want)
+	}
 	if !peer.matches(want) {
 		return fmt.Errorf("verify peer: %w: got %s, want %s", ErrIdentity, peer.URI(), want)
 	}

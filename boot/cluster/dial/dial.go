@@ -70,5 +70,10 @@ func one(ctx context.Context, network, addr string, cfg *tls.Config) (net.Conn, 
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	d := tls.Dialer{Config: cfg}
-	return d.DialContext(ctx, network, addr)
+	conn, err := d.DialContext(ctx, network, addr)
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err // without the address, which first names
+	}
+	return conn, err
 }
