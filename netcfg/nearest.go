@@ -1,6 +1,17 @@
 package netcfg
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
+
+// suggest saves the search for a problem that is not told.
+func (d *Document) suggest(s string, words ...[]string) string {
+	if d.full() {
+		return ""
+	}
+	return Suggest(s, slices.Concat(words...))
+}
 
 // Suggest is `; did you mean "x"?` for the word nearest to s, or "" when none
 // is near: at most a third of its letters may be wrong, so that a suggestion

@@ -63,6 +63,16 @@ func (k Keys) and(more Keys) Keys {
 	}
 }
 
+// The most of each that still works: the vlans of one link are 4,094, glibc
+// reads 3 name servers and 256 bytes of search list, and no switch or kernel
+// was tested with 64 ports in a bond. Beyond, the checks would take quadratic time.
+const (
+	maxLinks   = 8192
+	maxPorts   = 64
+	maxServers = 16
+	maxSearch  = 32
+)
+
 // compiler turns a document into a Config; the maps remember the places that
 // the checks of the whole document report.
 type compiler struct {
@@ -117,6 +127,10 @@ func (c *compiler) section(v Value, kind deviceKind, keys Keys) {
 		if first, dup := c.where[e.Key]; dup {
 			e.Value.Invalid("is defined twice, first in line %d", first.Line())
 			continue
+		}
+		if len(c.where) == maxLinks {
+			e.Value.Invalid("is one too many: at most %d interfaces", maxLinks)
+			return
 		}
 		c.where[e.Key] = e.Value
 		l := link{id: e.Key, kind: kind, name: e.Key}
@@ -237,7 +251,10 @@ func (c *compiler) nameservers(v Value) {
 			item.Invalid("is no IP address")
 			continue
 		}
-		c.cfg.dns.servers = appendNew(c.cfg.dns.servers, a)
+		if c.cfg.dns.servers = appendNew(c.cfg.dns.servers, a); len(c.cfg.dns.servers) > maxServers {
+			item.Invalid("is one too many: at most %d", maxServers)
+			break
+		}
 	}
 	for _, item := range m.Get("search").Sequence() {
 		s := strings.TrimSuffix(item.Scalar(), ".")
@@ -246,7 +263,10 @@ func (c *compiler) nameservers(v Value) {
 			item.Invalid("is no domain name")
 			continue
 		}
-		c.cfg.dns.search = appendNew(c.cfg.dns.search, s)
+		if c.cfg.dns.search = appendNew(c.cfg.dns.search, s); len(c.cfg.dns.search) > maxSearch {
+			item.Invalid("is one too many: at most %d", maxSearch)
+			break
+		}
 	}
 }
 

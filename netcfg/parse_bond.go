@@ -30,6 +30,9 @@ func (c *compiler) bond(l *link, m Mapping) {
 		l.bond.ports = append(l.bond.ports, c.reference(item))
 	}
 	switch {
+	case len(l.bond.ports) > maxPorts:
+		ports.Invalid("names more than %d ports", maxPorts)
+		l.bond.ports = nil
 	case len(l.bond.ports) == 0:
 		m.self.Invalid("a bond wants at least one port in interfaces")
 	case len(slices.Compact(slices.Sorted(slices.Values(l.bond.ports)))) < len(l.bond.ports):
@@ -104,10 +107,10 @@ func arpTargets(v Value) string {
 			item.Invalid("is no IPv4 address")
 			continue
 		}
-		out = appendNew(out, a.String())
-	}
-	if len(out) > 16 {
-		v.Invalid("has %d targets, the kernel keeps at most 16", len(out))
+		if out = appendNew(out, a.String()); len(out) > 16 {
+			item.Invalid("is one too many: the kernel keeps at most 16")
+			break
+		}
 	}
 	return strings.Join(out, ",")
 }

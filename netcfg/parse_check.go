@@ -51,7 +51,8 @@ func (c *compiler) refer(id string) *link {
 		for _, l := range c.cfg.links {
 			ids = append(ids, l.id)
 		}
-		c.refs[id].Invalid("interface %s is not defined%s", id, Suggest(id, ids))
+		at := c.refs[id]
+		at.Invalid("interface %s is not defined%s", id, at.doc.suggest(id, ids))
 	}
 	return l
 }

@@ -23,12 +23,15 @@ import (
 //	return doc.Err()
 
 // The bounds of a document that is still honest. A node.yaml is one to three
-// KiB; 1,000 vlans with addresses and routes are about 200 KiB and 30,000 nodes.
-// The depth of netplan's schema is 7 and node.yaml wraps it once.
+// KiB; 1,000 vlans with 2,000 addresses and 5,000 routes are about 500 KiB. The
+// depth of netplan's schema is 7 and node.yaml wraps it once. Aliases are for
+// sharing a few blocks; a thousandfold expansion is an attack. A hundred
+// problems are more than anybody reads before the next try.
 const (
 	maxDocumentBytes = 1 << 20
-	maxDocumentNodes = 200_000
 	maxDocumentDepth = 24
+	maxAliasedValues = 10_000
+	maxProblems      = 100
 )
 
 // Kind says whose fault a problem is.
@@ -122,8 +125,8 @@ func NodeDocument(file string, node *yaml.Node) *Document {
 // adopt takes node as the root unless it exceeds the bounds: afterwards every
 // walk of the tree may follow aliases freely.
 func (d *Document) adopt(node *yaml.Node) *Document {
-	budget := maxDocumentNodes
-	if n, why := withinBounds(node, maxDocumentDepth, &budget); n != nil {
+	aliased := 0
+	if n, why := withinBounds(node, maxDocumentDepth, false, &aliased); n != nil {
 		d.add(n, "", Invalid, why)
 		return d
 	}
@@ -132,19 +135,21 @@ func (d *Document) adopt(node *yaml.Node) *Document {
 }
 
 // withinBounds returns the first node at which a bound is exceeded, and which.
-func withinBounds(n *yaml.Node, depth int, budget *int) (*yaml.Node, string) {
-	*budget--
-	if *budget < 0 {
-		return n, fmt.Sprintf("the document has more than %d values once its aliases are expanded", maxDocumentNodes)
+func withinBounds(n *yaml.Node, depth int, alias bool, aliased *int) (*yaml.Node, string) {
+	if alias {
+		*aliased++
+	}
+	if *aliased > maxAliasedValues {
+		return n, fmt.Sprintf("its aliases expand to more than %d values", maxAliasedValues)
 	}
 	if depth == 0 {
 		return n, fmt.Sprintf("the document is nested deeper than %d levels", maxDocumentDepth)
 	}
 	if n.Kind == yaml.AliasNode {
-		return withinBounds(n.Alias, depth-1, budget)
+		return withinBounds(n.Alias, depth-1, true, aliased)
 	}
 	for _, c := range n.Content {
-		if at, why := withinBounds(c, depth-1, budget); at != nil {
+		if at, why := withinBounds(c, depth-1, alias, aliased); at != nil {
 			return at, why
 		}
 	}
@@ -164,7 +169,16 @@ func (d *Document) addSyntax(err error) {
 	d.problems = append(d.problems, p)
 }
 
+// full reports whether there are as many problems as are told.
+func (d *Document) full() bool { return len(d.problems) > maxProblems }
+
 func (d *Document) add(n *yaml.Node, key string, kind Kind, text string) {
+	if d.full() {
+		return
+	}
+	if len(d.problems) == maxProblems {
+		key, text = "", "has more problems, which are not listed"
+	}
 	p := Problem{File: d.file, Key: key, Text: text, Kind: kind}
 	if n != nil {
 		p.Line, p.Column = n.Line, n.Column

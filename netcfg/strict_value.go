@@ -130,7 +130,7 @@ func (v Value) Enum(words ...string) string {
 	if !ok || slices.Contains(words, s) {
 		return s
 	}
-	v.Invalid("wants one of %s%s", strings.Join(words, ", "), Suggest(s, words))
+	v.Invalid("wants one of %s%s", strings.Join(words, ", "), v.doc.suggest(s, words))
 	return ""
 }
 
@@ -212,7 +212,7 @@ func (v Value) Mapping(keys Keys) Mapping {
 		case slices.Contains(keys.NotYet, e.Key):
 			e.Value.Unsupported("is valid netplan that we do not support yet")
 		default:
-			e.Value.Invalid("unknown key%s", Suggest(e.Key, slices.Concat(keys.Known, keys.NotYet)))
+			e.Value.Invalid("unknown key%s", v.doc.suggest(e.Key, keys.Known, keys.NotYet))
 		}
 	}
 	m.entries = kept
