@@ -69,6 +69,9 @@ func (n *Node) config(ctx context.Context) error {
 		c, err = n.firstKey(ctx)
 	}
 	if err != nil {
+		if !n.opened.tpm {
+			n.opened.vault = nil // the TPM may answer when it is asked again
+		}
 		return sealedFault(err)
 	}
 	if n.client == nil {
@@ -176,9 +179,10 @@ func (n *Node) leave(ctx context.Context) error {
 
 func (n *Node) newClient() (*join.Client, error) {
 	return join.New(join.Config{
-		Endpoints: n.params.Endpoints,
-		Clock:     n.trustedTime,
-		Log:       n.logger("join"),
+		Endpoints:      n.params.Endpoints,
+		Clock:          n.trustedTime,
+		Log:            n.logger("join"),
+		WaitingIsShown: true, // by the stage that waits
 	})
 }
 
@@ -234,6 +238,11 @@ func (n *Node) useIdentity(c state.Config) (err error) {
 	}
 	if o.cert, err = x509.ParseCertificate(c.Certificate); err != nil {
 		return fmt.Errorf("use stored certificate: %w", err)
+	}
+	// Whoever runs code on this machine can seal a config of their own; the
+	// operator's pin is what they cannot have changed with it.
+	if identity.PinOf(o.ca) != n.params.CA {
+		return fmt.Errorf("use stored config: it is of a cluster with CA %s, the node parameters say %s", identity.PinOf(o.ca), n.params.CA)
 	}
 	want := identity.Peer{ClusterID: c.ClusterID, Role: identity.RoleNode, Name: c.NodeName}
 	return identity.CheckNode(o.cert, o.ca, want, o.key.Public())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -49,40 +50,50 @@ func (p *partition) mount(ctx context.Context) (*state.Partition, error) {
 // there is shown once, each problem with its place; the source may be
 // corrected while the node waits.
 func (n *Node) parameters(ctx context.Context) error {
-	log := n.logger("params")
 	volumes := []params.Volume{{Name: "state partition"}}
 	waiting, cancel := context.WithTimeout(ctx, lateDisk)
 	defer cancel()
 	if p, err := n.partition.mount(waiting); err != nil {
-		log.Warn(err.Error() + ", going on to other sources")
+		n.said.log(n.logger("params"), err.Error()+", going on to other sources")
 	} else {
 		volumes[0].Dir = strings.TrimPrefix(p.Dir(), "/")
-		log.Info("state partition is " + p.Device)
 	}
 	p, looked, err := params.Load(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
-	log.Info("node parameters: " + looked.String())
+	n.said.log(n.logger("params"), "looked for node parameters in "+looked.String())
 	if err != nil {
-		return shorten(err)
+		return n.showProblems(err)
 	}
 	n.params = p
 	if err := unix.Sethostname([]byte(p.Name)); err != nil {
-		log.Warn("set hostname: " + err.Error() + ", going on without it")
+		n.logger("params").Warn("set hostname: " + err.Error() + ", going on without it")
 	}
 	return nil
 }
 
-// manyProblems shows a document's problems in the log, all of them, and in one
-// line elsewhere.
-type manyProblems struct{ netcfg.Problems }
-
-func (m manyProblems) Error() string {
-	return fmt.Sprintf("%s (and %d more problems, all in the log)", m.Problems[0], len(m.Problems)-1)
+// showProblems logs each problem of a document in a line of its own, and
+// returns one that counts them, for the lines that repeat.
+func (n *Node) showProblems(err error) error {
+	var problems netcfg.Problems
+	if !errors.As(err, &problems) || len(problems) < 2 {
+		return err
+	}
+	for _, p := range problems {
+		n.said.log(n.logger("params"), p.String())
+	}
+	return fmt.Errorf("%s (and %d more problems, see above)", problems[0], len(problems)-1)
 }
 
-func shorten(err error) error {
-	var problems netcfg.Problems
-	if errors.As(err, &problems) && len(problems) > 1 {
-		return manyProblems{problems}
+// saidOnce keeps what a stage says at each of its tries from being said again
+// before it changes.
+type saidOnce struct{ lines map[string]bool }
+
+func (s *saidOnce) log(to *slog.Logger, line string) {
+	if s.lines[line] {
+		return
 	}
-	return err
+	if s.lines == nil {
+		s.lines = map[string]bool{}
+	}
+	s.lines[line] = true
+	to.Warn(line)
 }

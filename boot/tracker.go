@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -136,6 +137,9 @@ func (t *Tracker) waiting(stage string) (line string, isHeld bool) {
 	reason := p.reason()
 	if reason == "" {
 		return fmt.Sprintf("waiting %s: still at work", age), false
+	}
+	if strings.HasPrefix(reason, "waiting ") {
+		return reason, false // a client of the cluster counts its own tries
 	}
 	line = fmt.Sprintf("waiting %s", age)
 	if p.attempt > 0 {
