@@ -58,6 +58,9 @@ func netPlanCommand() *cobra.Command {
 				return err
 			}
 			printOps(cmd.OutOrStdout(), netcfg.Plan(cfg, have))
+			for _, w := range netcfg.Waits(cfg, have) {
+				fmt.Fprintln(cmd.ErrOrStderr(), w)
+			}
 			return nil
 		},
 	}
@@ -102,9 +105,9 @@ func readNetwork(path string) (*netcfg.Config, error) {
 	case !errors.As(err, &problems):
 		return cfg, err
 	case problems.Invalid():
-		return nil, exitCode{exitInvalid, err}
+		return nil, exitCode{exitInvalid, fmt.Errorf("%s is invalid:\n%w", path, err)}
 	}
-	return nil, exitCode{exitUnsupported, err}
+	return nil, exitCode{exitUnsupported, fmt.Errorf("%s asks for more than we support:\n%w", path, err)}
 }
 
 func printOps(w io.Writer, ops []netcfg.Op) {

@@ -46,9 +46,12 @@ func (r *Reconciler) holdFailed(have *State, now time.Time) {
 	}
 }
 
-// nextRetry is how long until a failed address is due.
-func (r *Reconciler) nextRetry(now time.Time) time.Duration {
-	least := dadRetryMost
+// nextLook is how long until the network is read without an event: a minute,
+// or less when a failed address is due.
+func (r *Reconciler) nextLook(now time.Time) time.Duration {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	least := lookAgain
 	for _, retry := range r.failures {
 		least = min(least, max(retry.next.Sub(now), 0))
 	}

@@ -14,9 +14,15 @@ import (
 // effects that only the kernel knows (a link that went down lost its routes),
 // the next observation and plan put things right.
 func Plan(want *Config, have State) []Op {
-	p := newPlanner(want, have)
-	p.run()
-	return p.ops
+	ops, _ := plan(want, have)
+	return ops
+}
+
+// Waits is what want lacks in have that no operation can bring, such as a NIC
+// that is not in the machine.
+func Waits(want *Config, have State) []Wait {
+	_, waits := plan(want, have)
+	return plainWaits(waits)
 }
 
 // planner collects operations and plays their plain effects on its own copy of

@@ -70,8 +70,8 @@ type events interface {
 }
 
 // Reconciler keeps the network of one namespace, that of the thread which
-// calls Converge and Run, as a Config wants it. Converge and Run must not run
-// at the same time; Status and WaitFor may be called from anywhere.
+// calls Converge and Run, as a Config wants it. All methods may be called at
+// the same time; convergences take turns.
 type Reconciler struct {
 	cfg   *Config
 	log   *slog.Logger
@@ -79,6 +79,7 @@ type Reconciler struct {
 	open  func() (network, error)
 	watch func() (events, error)
 
+	turn     sync.Mutex // held by a convergence, guards the two maps
 	failures map[failedAddress]*dadRetry
 	said     map[string]string // per link, the last line logged
 
@@ -153,6 +154,8 @@ func (r *Reconciler) next(ctx context.Context, ev events, patience <-chan time.T
 // operation ends its pass; the next one plans from what is there by then, so a
 // race heals. An operation that is refused again is the error.
 func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([]wait, error) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
 	var refused string
 	var refusal error
 	for range maxPasses {
@@ -163,11 +166,11 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		}
 		r.holdFailed(&have, time.Now())
 		ops, waits := plan(r.cfg, have)
-		r.publish(have, waits, len(ops) == 0, refusal)
-		report.Waits = report.Waits[:0]
-		for _, w := range waits {
-			report.Waits = append(report.Waits, w.Wait)
+		if len(ops) == 0 {
+			refusal = nil // it healed
 		}
+		r.publish(have, waits, len(ops) == 0, refusal)
+		report.Waits = plainWaits(waits)
 		if len(ops) == 0 {
 			return waits, nil
 		}
@@ -245,7 +248,7 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 		}
 		r.say()
 		*backoff = retryFirst
-		timer := time.NewTimer(min(lookAgain, r.nextRetry(time.Now())))
+		timer := time.NewTimer(r.nextLook(time.Now()))
 		select {
 		case _, ok := <-ev.C():
 			if !ok {
@@ -318,6 +321,8 @@ func (r *Reconciler) sayOps(ops []Op) {
 
 // say logs each link's line when it is another than last time.
 func (r *Reconciler) say() {
+	r.turn.Lock()
+	defer r.turn.Unlock()
 	for _, l := range r.Status().Links {
 		line, level := l.line()
 		if line == "" || r.said[l.ID] == line {

@@ -61,10 +61,7 @@ type PortStatus struct {
 func statusOf(want *Config, have State, waits []wait) Status {
 	p := newPlanner(want, have)
 	p.bindNICs()
-	var s Status
-	for _, w := range waits {
-		s.Waits = append(s.Waits, w.Wait)
-	}
+	s := Status{Waits: plainWaits(waits)}
 	for i := range want.links {
 		l := &want.links[i]
 		if want.bondOf(l.id) == nil {

@@ -34,5 +34,13 @@ func plan(want *Config, have State) ([]Op, []wait) {
 	return p.ops, p.waits
 }
 
+func plainWaits(waits []wait) []Wait {
+	out := make([]Wait, len(waits))
+	for i, w := range waits {
+		out[i] = w.Wait
+	}
+	return out
+}
+
 // passing reports whether the wait ends by itself within seconds.
 func (w wait) passing() bool { return w.kind == waitDAD || w.kind == waitSource }

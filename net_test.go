@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// runNet runs `reveille net` and returns what it printed and its exit status.
+func runNet(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, diag bytes.Buffer
+	cmd := netCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&diag)
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil {
+		return out.String(), diag.String(), 0
+	}
+	code = 1
+	var e exitCode
+	if errors.As(err, &e) {
+		code = e.code
+	}
+	return out.String(), err.Error(), code
+}
+
+func writeDoc(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "n.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestNetCheck(t *testing.T) {
+	for _, c := range []struct {
+		doc, says string
+		code      int
+	}{
+		{"version: 2\nethernets: {eth0: {addresses: [10.0.0.1/24]}}\n", "", 0},
+		{"version: 2\nethernets:\n  eth0: {adresses: []}\n", `n.yaml:3:10: ethernets.eth0.adresses: unknown key; did you mean "addresses"?`, 2},
+		{"version: 2\nethernets:\n  eth0: {dhcp4: true}\n", "n.yaml:3:10: ethernets.eth0.dhcp4: true is valid netplan that we do not support yet", 3},
+	} {
+		_, says, code := runNet(t, "check", writeDoc(t, c.doc))
+		if code != c.code || !strings.Contains(says, c.says) {
+			t.Errorf("%s: exit %d, %s", c.doc, code, says)
+		}
+	}
+}
+
+// In an empty network namespace: the loopback is all there is to configure.
+func TestNetPlanAndApply(t *testing.T) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatalf("make a network namespace (run as root): %v", err)
+	}
+	doc := writeDoc(t, "version: 2\nethernets:\n  lo: {match: {name: lo}, addresses: [192.0.2.1/32]}\n  eth7: {}\n")
+	ops := "bring lo up\nadd address 192.0.2.1/32 dev lo\n"
+	for _, step := range []struct{ command, want string }{{"plan", ops}, {"apply", ops}, {"apply", "converged\n"}, {"plan", "converged\n"}} {
+		out, diag, code := runNet(t, step.command, "--resolv-conf", "", doc)
+		if code != 0 || out != step.want || !strings.Contains(diag, "waiting for eth7: no interface named eth7") {
+			t.Errorf("%s: exit %d, %q, %q", step.command, code, out, diag)
+		}
+	}
+}
