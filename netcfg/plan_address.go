@@ -97,7 +97,8 @@ func (p *planner) linkRoutes(l *link, index int) {
 	})
 	for _, r := range routes {
 		if r.To.Addr().Is6() && d.NoIPv6 {
-			continue // addresses() or the operator's log said why
+			p.wait(l, waitIPv6, noIPv6(d))
+			continue
 		}
 		p.route(l, d, r)
 	}

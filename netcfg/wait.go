@@ -1,5 +1,7 @@
 package netcfg
 
+import "slices"
+
 // waitKind tells the waits apart that the reconciler treats differently.
 type waitKind int
 
@@ -24,7 +26,10 @@ func (p *planner) wait(l *link, kind waitKind, reason string) {
 	if b := p.want.bondOf(l.id); b != nil && b.optional {
 		optional = true
 	}
-	p.waits = append(p.waits, wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}})
+	w := wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}}
+	if !slices.Contains(p.waits, w) {
+		p.waits = append(p.waits, w)
+	}
 }
 
 // plan is Plan together with what no operation can bring.
