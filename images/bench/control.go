@@ -16,9 +16,10 @@ func (n *Node) Events() []Event {
 
 // Reboots counts how often the machine was reset since the last PowerOn, by its
 // own doing (a reboot, a panic, a watchdog) or by Reset.
-func (n *Node) Reboots() int {
-	count := 0
-	for _, e := range n.Events() {
+func (n *Node) Reboots() int { return resets(n.Events()) }
+
+func resets(events []Event) (count int) {
+	for _, e := range events {
 		if e.Name == "RESET" {
 			count++
 		}
@@ -28,17 +29,10 @@ func (n *Node) Reboots() int {
 
 // WaitReboots waits until the machine was reset that often since PowerOn.
 func (n *Node) WaitReboots(ctx context.Context, count int) error {
-	err := n.monitor.await(ctx, func() bool {
-		seen := 0
-		for _, e := range n.monitor.events {
-			if e.Name == "RESET" {
-				seen++
-			}
-		}
-		return seen >= count
-	})
+	err := n.monitor.await(ctx, func() bool { return resets(n.monitor.events) >= count })
 	if err != nil {
-		return n.wrap(fmt.Sprintf("wait for reboot %d", count), fmt.Errorf("%w\n%s", n.why(err), n.ports[0].tail()))
+		err = fmt.Errorf("%w\n%s", n.why(err), n.ports[0].tail())
+		return n.wrap(fmt.Sprintf("wait for reboot %d", count), err)
 	}
 	return nil
 }
@@ -61,7 +55,8 @@ func (n *Node) SetLink(ctx context.Context, i int, up bool) error {
 	return n.command(ctx, "set_link", map[string]any{"name": nicName(i), "up": up})
 }
 
-// AddNIC plugs one more NIC into the running machine and returns its number.
+// AddNIC plugs one more NIC into the running machine and returns its number. It
+// stays until RemoveNIC or the next PowerOn.
 func (n *Node) AddNIC(ctx context.Context) (int, error) {
 	i := 0
 	for slices.Contains(n.nics, nicName(i)) {

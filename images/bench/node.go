@@ -26,7 +26,7 @@ type Node struct {
 
 	nics    []string // QEMU's names of the NICs that are plugged in
 	qemu    *process
-	tpm     *process
+	tpm     *process // nil without a TPM
 	monitor *monitor
 	on      time.Time
 	reading []chan struct{} // closed when a port's reader has ended
@@ -40,7 +40,7 @@ func New(cfg Config) (*Node, error) {
 	if len(cfg.Serial) == 0 {
 		cfg.Serial = []Pace{Unlimited()}
 	}
-	n := &Node{cfg: cfg, dir: cfg.Dir}
+	n := &Node{cfg: cfg, dir: cfg.Dir, qemu: neverStarted(), monitor: neverConnected()}
 	if n.dir == "" {
 		dir, err := os.MkdirTemp("", "reveille-vm-")
 		if err != nil {
@@ -85,7 +85,10 @@ func (n *Node) ReplaceTPM() error {
 	if err := os.RemoveAll(n.tpmDir()); err != nil {
 		return n.wrap("replace TPM", err)
 	}
-	return os.MkdirAll(n.tpmDir(), 0o700)
+	if err := os.MkdirAll(n.tpmDir(), 0o700); err != nil {
+		return n.wrap("replace TPM", err)
+	}
+	return nil
 }
 
 // Port is the far end of serial port i, ttyS<i> in the node.

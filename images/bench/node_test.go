@@ -152,6 +152,25 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// What QEMU refuses is told in its words; a node that never was on can be closed.
+func TestNodeThatCannotStart(t *testing.T) {
+	m := build(t, Config{Kernel: "/nonsense", Initramfs: "/nonsense", TPM: true})
+	if err := m.WaitReboots(m.ctx, 1); err == nil || len(m.Events()) > 0 {
+		t.Errorf("waited for a node that was never on: %v", err)
+	}
+	<-m.Off()
+	err := m.PowerOn(m.ctx)
+	if err == nil || !strings.Contains(err.Error(), "node: power on: ") || !strings.Contains(err.Error(), "'/nonsense': No such file") {
+		t.Errorf("power on without a kernel: %v", err)
+	}
+	if err := m.Reset(m.ctx); err == nil || !strings.Contains(err.Error(), "the node is off") {
+		t.Errorf("reset of a node that is off: %v", err)
+	}
+	if err := m.PowerCut(); err != nil {
+		t.Error(err)
+	}
+}
+
 // greeter says hello to whoever connects.
 func greeter(t *testing.T, address string) string {
 	l, err := net.Listen("tcp", address)

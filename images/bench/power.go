@@ -85,8 +85,18 @@ func (n *Node) serve(lines []net.Conn) {
 	}
 }
 
+// dying is how long QEMU may take to end after it has hung up on us: it unmaps
+// the guest's memory.
+const dying = 5 * time.Second
+
 // why adds how QEMU ended, if it did, to an error that this explains.
 func (n *Node) why(err error) error {
+	if n.monitor.hungUp() {
+		select {
+		case <-n.qemu.done:
+		case <-time.After(dying):
+		}
+	}
 	if n.running() {
 		return err
 	}
@@ -94,9 +104,6 @@ func (n *Node) why(err error) error {
 }
 
 func (n *Node) running() bool {
-	if n.qemu == nil {
-		return false
-	}
 	select {
 	case <-n.qemu.done:
 		return false
@@ -105,9 +112,13 @@ func (n *Node) running() bool {
 	}
 }
 
-// Off is closed when the machine is off: by itself, by PowerCut or by a crash
-// of QEMU. It belongs to the last PowerOn.
+// Off is closed while the machine is off: before the first PowerOn, by itself,
+// by PowerCut, by a crash of QEMU. It belongs to the last PowerOn.
 func (n *Node) Off() <-chan struct{} { return n.qemu.done }
+
+// readOut is how long a serial port may go on reading what the node had sent
+// when the power went: QEMU's end holds some 300 bytes.
+const readOut = time.Second
 
 // PowerCut takes the power away, from one instruction to the next. What the
 // node has sent to its disk is kept, flushed or not. A node that is off stays off.
@@ -118,14 +129,18 @@ func (n *Node) PowerCut() error {
 			errs = append(errs, p.kill())
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), readOut)
+	defer cancel()
 	for i, done := range n.reading {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
 		n.ports[i].hangUp()
 		<-done
 	}
 	n.reading = nil
-	if n.monitor != nil {
-		n.monitor.conn.Close()
-	}
+	n.monitor.close()
 	if err := errors.Join(errs...); err != nil {
 		return n.wrap("cut power", err)
 	}

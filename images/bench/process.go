@@ -55,6 +55,13 @@ func start(program string, args []string, files ...*os.File) (*process, error) {
 	return p, nil
 }
 
+// neverStarted stands for a process before there is one.
+func neverStarted() *process {
+	p := &process{done: make(chan struct{}), err: errors.New("never started")}
+	close(p.done)
+	return p
+}
+
 // kill ends the process at once and waits for it.
 func (p *process) kill() error {
 	select {

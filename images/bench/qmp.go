@@ -48,6 +48,17 @@ func newMonitor(conn net.Conn) *monitor {
 	return m
 }
 
+// neverConnected stands for the monitor of a node that was never on.
+func neverConnected() *monitor {
+	return &monitor{changed: make(chan struct{}), err: errors.New("the node is off")}
+}
+
+func (m *monitor) close() {
+	if m.conn != nil {
+		m.conn.Close()
+	}
+}
+
 func (m *monitor) read() {
 	dec := json.NewDecoder(m.conn)
 	for {
@@ -66,7 +77,7 @@ func (m *monitor) read() {
 		m.changed = make(chan struct{})
 		m.mu.Unlock()
 		if err != nil {
-			m.conn.Close()
+			m.close()
 			return
 		}
 	}
@@ -122,6 +133,13 @@ func (m *monitor) await(ctx context.Context, cond func() bool) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// hungUp says whether QEMU closed the connection.
+func (m *monitor) hungUp() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err != nil
 }
 
 // event waits for an event that happened, or happens, and fits.

@@ -106,6 +106,20 @@ func (p *Port) Wait(ctx context.Context, re *regexp.Regexp) ([]string, error) {
 		case <-changed:
 		case <-ctx.Done():
 		}
+		settle(ctx)
+	}
+}
+
+// settleTime keeps a long wait from searching a long text for each few bytes
+// that are added to it, and is too short for a person, or a boot, to notice.
+const settleTime = 10 * time.Millisecond
+
+func settle(ctx context.Context) {
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
