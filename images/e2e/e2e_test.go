@@ -172,9 +172,9 @@ func TestFaultsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	see(t, ctx, n, 0, `node\.yaml:2:1: nmae: `)
-	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.interfaces: `)
-	see(t, ctx, n, 0, `network\.bonds\.bond0\.parameters\.mode: `)
-	see(t, ctx, n, 0, `network\.bonds\.bond0\.addresses.*: `)
+	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0: a bond wants`)
+	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.parameters\.`)
+	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.addresses`)
 	see(t, ctx, n, 0, `(?s)parameters    W waiting \d+s, attempt \d+:\s`)
 	if n.Reboots() != 0 {
 		t.Errorf("rebooted %d times over bad parameters", n.Reboots())
