@@ -30,7 +30,7 @@ func (n *Node) clock(context.Context) error {
 
 // notBefore sets the clock to at when it is behind that.
 func (n *Node) notBefore(at time.Time, source string) error {
-	behind := at.Sub(time.Now())
+	behind := time.Until(at)
 	if behind <= 0 {
 		return nil
 	}

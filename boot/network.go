@@ -2,7 +2,6 @@ package boot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,9 +32,6 @@ func (n *Node) network(ctx context.Context) error {
 		})
 		n.track.Explain("network", func() string { return explainNetwork(n.net.Status()) })
 	}
-	if _, err := n.net.Converge(ctx); err != nil {
-		return err
-	}
 	n.keep(ctx, "netcfg", n.net.Run)
 	return n.awaitLinks(ctx)
 }
@@ -47,10 +43,7 @@ func (n *Node) awaitLinks(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if err := n.net.WaitFor(ctx, reachable); err != nil {
+	if err := n.net.WaitFor(ctx, netcfg.Status.Ready); err != nil {
 		return err
 	}
 	if missing := explainNetwork(n.net.Status()); missing != "" {
@@ -59,15 +52,14 @@ func (n *Node) awaitLinks(ctx context.Context) error {
 	return nil
 }
 
-// allThere is a network with nothing left to wait for.
+// allThere is a network that is as it should be, but perhaps for addresses
+// that the kernel still checks: IPv4 need not wait for IPv6.
 func allThere(s netcfg.Status) bool {
-	return s.Failed == "" && s.Converged && explainNetwork(s) == "" && len(s.Addresses) > 0
+	return s.Converged && s.Ready() && explainNetwork(s) == ""
 }
 
-// reachable is a network that can carry a join.
-func reachable(s netcfg.Status) bool { return len(s.Addresses) > 0 }
-
-// explainNetwork words what the network still lacks, empty for nothing.
+// explainNetwork words what the network lacks and will not get by itself in a
+// moment; empty for nothing.
 func explainNetwork(s netcfg.Status) string {
 	if s.Failed != "" {
 		return s.Failed
@@ -76,7 +68,7 @@ func explainNetwork(s netcfg.Status) string {
 	more := 0
 	for _, w := range s.Waits {
 		switch {
-		case w.Optional:
+		case w.Optional, w.Passing:
 		case first == "":
 			first = w.String()
 		default:

@@ -59,10 +59,11 @@ func (n *Node) parameters(ctx context.Context) error {
 		volumes[0].Dir = strings.TrimPrefix(p.Dir(), "/")
 	}
 	p, looked, err := params.Load(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
-	n.said.log(n.logger("params"), "looked for node parameters in "+looked.String())
 	if err != nil {
+		n.said.log(n.logger("params"), "looked for node parameters in "+looked.String())
 		return n.showProblems(err)
 	}
+	n.logger("params").Info("looked for node parameters in " + looked.String())
 	n.params = p
 	if err := unix.Sethostname([]byte(p.Name)); err != nil {
 		n.logger("params").Warn("set hostname: " + err.Error() + ", going on without it")

@@ -26,6 +26,7 @@ type Wait struct {
 	Link     string // id in the document
 	Reason   string // "no interface with MAC 02:00:00:00:00:01"
 	Optional bool   // the document says that nobody needs to wait for it
+	Passing  bool   // ends by itself within seconds: a duplicate address check
 }
 
 // String is `waiting for eth1: no interface with MAC ...`.

@@ -27,6 +27,7 @@ func (p *planner) wait(l *link, kind waitKind, reason string) {
 		optional = true
 	}
 	w := wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}}
+	w.Passing = w.passing()
 	if !slices.Contains(p.waits, w) {
 		p.waits = append(p.waits, w)
 	}

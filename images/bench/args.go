@@ -26,14 +26,16 @@ func (n *Node) MAC(i int) string {
 
 // args are QEMU's. Where one differs from what a person would type:
 //   - tcg, because /dev/kvm on a borrowed machine may exist and hang;
-//   - cpu max has RDRAND, without which the guest waits a minute for entropy;
+//   - RDRAND, without which the guest waits a minute for entropy; the rest of
+//     cpu max (5-level page tables, AVX state) makes an emulated boot a second
+//     longer;
 //   - romfile= keeps the firmware from looking for a network boot, 1 s a NIC;
 //   - no -no-reboot: a node that reboots comes back, as a machine does.
 func (n *Node) args(fds fdTable) []string {
 	cfg := n.cfg
 	a := []string{
 		"-name", cfg.Name, "-nodefaults", "-no-user-config", "-display", "none",
-		"-M", "q35", "-accel", "tcg", "-cpu", "max",
+		"-M", "q35", "-accel", "tcg", "-cpu", "qemu64,+rdrand",
 		"-m", strconv.Itoa(or(cfg.MemoryMiB, 512)), "-smp", strconv.Itoa(or(cfg.CPUs, 2)),
 		"-kernel", cfg.Kernel, "-initrd", cfg.Initramfs, "-append", n.append(),
 		"-chardev", fds.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
