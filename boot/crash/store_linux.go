@@ -1,0 +1,200 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// Dir is our folder on the mounted state partition.
+	Dir = "/run/reveille/state/reveille/crash"
+
+	// slots is how many records a disk keeps: a loop of crashes restarts the
+	// machine after ten, and its first and last records tell the same.
+	slots = 8
+	// slotSize is the size of one file, bytes. Eight are 2 MiB, on any disk.
+	slotSize = MaxRecord
+	// cleared is what removing a record overwrites: the header, in one sector.
+	cleared = 512
+)
+
+// Store is the records on the state partition: preallocated files that are
+// overwritten in place. On FAT that is the one way to write that needs neither
+// directory nor allocation table to change with the data, so a record is
+// durable with the one fsync that follows it, and no cut of the power harms
+// another. A record that was cut off has a wrong checksum, and is none.
+type Store struct {
+	dir   string
+	names [slots]string // the id each slot holds; empty: free
+	ready [slots]bool   // the file has its size
+}
+
+// Stored is a record as it was found.
+type Stored struct {
+	Record
+	ID  string
+	Raw []byte
+}
+
+// Decode checks a record's bytes and gives it its id.
+func Decode(raw []byte) (Stored, error) {
+	r, n, err := Parse(raw)
+	if err != nil {
+		return Stored{}, err
+	}
+	return Stored{Record: r, ID: ID(raw), Raw: raw[:n:n]}, nil
+}
+
+// OpenStore reads what dir holds, oldest first. A folder that does not exist
+// yet holds nothing. It writes nothing.
+func OpenStore(dir string) (*Store, []Stored, error) {
+	s := &Store{dir: dir}
+	var all []Stored
+	var errs []error
+	for i := range slots {
+		raw, err := s.read(i)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read crash record: %w", err))
+			continue
+		}
+		s.ready[i] = len(raw) == slotSize
+		if st, err := Decode(raw); err == nil {
+			s.names[i] = st.ID
+			st.Raw = slices.Clone(st.Raw)
+			st.Record, _, _ = Parse(st.Raw) // the same bytes: lets go of the file's
+			all = append(all, st)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Stored) int { return a.Time.Compare(b.Time) })
+	return s, all, errors.Join(errs...)
+}
+
+func (s *Store) path(i int) string { return filepath.Join(s.dir, fmt.Sprintf("crash.%d", i)) }
+
+func (s *Store) read(i int) ([]byte, error) {
+	f, err := os.Open(s.path(i))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, slotSize))
+}
+
+// Prepare makes the files that are missing or were cut short, until the disk
+// is full. Its error says why there are not all; those that are there serve.
+func (s *Store) Prepare() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("prepare crash records: %w", err)
+	}
+	made := false
+	for i := range slots {
+		if s.ready[i] {
+			continue
+		}
+		if err := s.extend(i); err != nil {
+			return fmt.Errorf("prepare crash records: %w", err)
+		}
+		s.ready[i], made = true, true
+	}
+	if !made {
+		return nil
+	}
+	// The new entries, in all folders that may be new.
+	return errors.Join(syncDir(s.dir), syncDir(filepath.Dir(s.dir)), syncDir(filepath.Dir(filepath.Dir(s.dir))))
+}
+
+// extend gives a slot its size, with zeros after what it has.
+func (s *Store) extend(i int) error {
+	f, err := os.OpenFile(s.path(i), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil && size < slotSize {
+		_, err = f.Write(make([]byte, slotSize-size))
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// errFull: no slot is free, and the caller named none to give way.
+var errFull = errors.New("no room for another record")
+
+// Put writes a record and returns when it is durable: into a free slot, else
+// over the record with the id oldest.
+func (s *Store) Put(raw []byte, oldest string) error {
+	i := s.find(ID(raw))
+	if i < 0 {
+		i = s.find("")
+	}
+	if i < 0 && oldest != "" {
+		i = s.find(oldest)
+	}
+	if i < 0 {
+		return fmt.Errorf("write crash record: %w", errFull)
+	}
+	s.names[i] = ""
+	if err := s.overwrite(i, raw); err != nil {
+		return fmt.Errorf("write crash record: %w", err)
+	}
+	s.names[i] = ID(raw)
+	return nil
+}
+
+// Holds tells whether the record is on the disk.
+func (s *Store) Holds(id string) bool { return id != "" && s.find(id) >= 0 }
+
+// find returns the ready slot with this id, or -1.
+func (s *Store) find(id string) int {
+	for i := range slots {
+		if s.ready[i] && s.names[i] == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// Remove frees the slot of a record; one that is not there is removed.
+func (s *Store) Remove(id string) error {
+	i := s.find(id)
+	if i < 0 || id == "" {
+		return nil
+	}
+	if err := s.overwrite(i, make([]byte, cleared)); err != nil {
+		return fmt.Errorf("remove crash record %s: %w", id, err)
+	}
+	s.names[i] = ""
+	return nil
+}
+
+// overwrite never truncates: size, clusters and directory entry stay.
+func (s *Store) overwrite(i int, b []byte) error {
+	return overwrite(s.path(i), b)
+}
+
+func overwrite(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	// fdatasync: nothing but data has changed.
+	return errors.Join(err, unix.Fdatasync(int(f.Fd())), f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

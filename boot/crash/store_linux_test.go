@@ -1,0 +1,139 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// numbered are n records in the order of their time.
+func numbered(n int) (raws [][]byte, ids []string) {
+	for i := range n {
+		r := sample()
+		r.Incarnation, r.Time = uint64(i), r.Time.Add(time.Duration(i)*time.Minute)
+		raws = append(raws, r.Encode())
+		ids = append(ids, ID(raws[i]))
+	}
+	return raws, ids
+}
+
+func prepared(t *testing.T) (dir string, s *Store) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "reveille", "crash")
+	return dir, reopen(t, dir)
+}
+
+func reopen(t *testing.T, dir string, want ...string) *Store {
+	t.Helper()
+	s, all, err := OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, st := range all {
+		got = append(got, st.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the disk holds other records (-want +got):\n%s", diff)
+	}
+	if err := s.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStoreKeepsTheNewest(t *testing.T) {
+	dir, s := prepared(t)
+	raws, ids := numbered(slots + 2)
+	for i, raw := range raws {
+		if err := s.Put(raw, ids[max(i-slots, 0)]); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(raw, ""); err != nil { // again: the same
+			t.Fatal(err)
+		}
+	}
+	s = reopen(t, dir, ids[2:]...)
+	if err := s.Put(raws[0], ""); !errors.Is(err, errFull) {
+		t.Errorf("put into a full store: %v", err)
+	}
+	for _, id := range []string{ids[2], ids[4], "ffffffffffffffff", ""} {
+		if err := s.Remove(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Holds(ids[2]) || !s.Holds(ids[3]) || s.Holds("") {
+		t.Error("the wrong one was removed")
+	}
+	reopen(t, dir, append([]string{ids[3]}, ids[5:]...)...)
+}
+
+// TestTornRecordHarmsNoOther cuts the write of a record at each of its sectors.
+func TestTornRecordHarmsNoOther(t *testing.T) {
+	dir, s := prepared(t)
+	raws, ids := numbered(3)
+	for _, raw := range raws[:2] {
+		if err := s.Put(raw, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 1; n < len(raws[2]); n += 64 {
+		if err := overwrite(filepath.Join(dir, "crash.2"), raws[2][:n]); err != nil {
+			t.Fatal(err)
+		}
+		reopen(t, dir, ids[:2]...)
+	}
+	// Over a slot that has an older record, too.
+	if err := overwrite(filepath.Join(dir, "crash.1"), raws[2][:100]); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(t, dir, ids[0])
+	if err := s.Put(raws[2], ""); err != nil {
+		t.Fatal(err)
+	}
+	reopen(t, dir, ids[0], ids[2])
+}
+
+// TestPrepareGoesOnWhereItWasCut: files that the power cut short get their size.
+func TestPrepareGoesOnWhereItWasCut(t *testing.T) {
+	dir, _ := prepared(t)
+	if err := os.Truncate(filepath.Join(dir, "crash.3"), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "crash.5")); err != nil {
+		t.Fatal(err)
+	}
+	reopen(t, dir)
+	for i := range slots {
+		info, err := os.Stat(filepath.Join(dir, fmt.Sprintf("crash.%d", i)))
+		if err != nil || info.Size() != slotSize {
+			t.Errorf("%v, %v", info, err)
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	j := Journal{filepath.Join(t.TempDir(), "reveille", "crash")}
+	if _, err := j.Read(); !errors.Is(err, ErrBlank) {
+		t.Errorf("read of none: %v", err)
+	}
+	for _, want := range []Entry{{BootID: "a"}, {BootID: "a", Clean: true, Reason: "reboot"}, {BootID: "b"}} {
+		if err := j.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := j.Read(); err != nil || got != want {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	if err := os.Truncate(j.path(), 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Read(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("read of a torn one: %v", err)
+	}
+}

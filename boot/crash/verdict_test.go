@@ -1,0 +1,75 @@
+package crash
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestJudge(t *testing.T) {
+	const boot = "11111111-2222"
+	running := Entry{BootID: boot}
+	record := func(k Kind, boot, reason string) []Stored {
+		return []Stored{{Record: Record{Kind: k, BootID: boot, Reason: reason}}}
+	}
+	panicked := func(text string) []Stored { return record(Kernel, "", KernelPanic+text) }
+	for _, c := range []struct {
+		name string
+		e    Evidence
+		want string
+	}{
+		{"ordered stop", Evidence{Journal: Entry{BootID: boot, Clean: true, Reason: "reboot: asked by operator"}},
+			"previous boot 11111111: clean: reboot: asked by operator"},
+		{"ordered stop after a crash", Evidence{Journal: Entry{BootID: boot, Clean: true, Reason: "reboot: loop"}, Pending: record(Agent, boot, "panic: a")},
+			"previous boot 11111111: clean: reboot: loop"},
+		{"power cut", Evidence{Journal: running},
+			"previous boot 11111111: power loss: no ordered stop and no crash on record: power lost, or reset"},
+		{"power cut after a crash", Evidence{Journal: running, Pending: record(Agent, boot, "panic: a")},
+			"previous boot 11111111: agent crash: panic: a; power lost, or reset, before the cluster heard of it"},
+		{"crash of an older boot", Evidence{Journal: running, Pending: record(Agent, "older", "panic: a")},
+			"previous boot 11111111: power loss: no ordered stop and no crash on record: power lost, or reset"},
+		{"init", Evidence{Journal: running, Pending: record(Init, boot, "panic: b")},
+			"previous boot 11111111: init crash: panic: b"},
+		{"init, by the kernel", Evidence{Journal: running, Harvested: panicked("Attempted to kill init! exitcode=0x00000200")},
+			"previous boot 11111111: init crash: Attempted to kill init! exitcode=0x00000200"},
+		{"kernel", Evidence{Journal: running, Harvested: panicked("sysrq triggered crash")},
+			"previous boot 11111111: kernel panic: sysrq triggered crash"},
+		{"panic that is long sent", Evidence{Journal: running, Pending: panicked("sysrq triggered crash")},
+			"previous boot 11111111: power loss: no ordered stop and no crash on record: power lost, or reset"},
+		{"panic before the journal", Evidence{Err: ErrBlank, Harvested: panicked("VFS: cannot mount")},
+			"previous boot ?: kernel panic: VFS: cannot mount"},
+		{"software watchdog", Evidence{Journal: running, Harvested: panicked("Software Watchdog Timer expired")},
+			"previous boot 11111111: watchdog: Software Watchdog Timer expired"},
+		{"hardware watchdog", Evidence{Journal: running, Watchdog: true},
+			"previous boot 11111111: watchdog: the hardware watchdog reset the machine"},
+		{"first boot", Evidence{Err: ErrBlank}, "previous boot ?: unknown: no boot before this one is on record"},
+		{"torn journal", Evidence{Err: errors.New("boot journal: corrupt")}, "previous boot ?: unknown: boot journal: corrupt"},
+	} {
+		if got := Judge(c.e).String(); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestEntrySurvives(t *testing.T) {
+	for _, want := range []Entry{
+		{BootID: "b", Build: "x"},
+		{BootID: "b", Build: "x", Clean: true, Reason: "reboot: asked by operator"},
+	} {
+		got, err := ParseEntry(want.Encode())
+		if err != nil || got != want {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	long := Entry{BootID: "b", Build: strings.Repeat("x", 999), Clean: true, Reason: strings.Repeat("\x01", 9999)}.Encode()
+	if got, err := ParseEntry(long); err != nil || len(long) != entrySize || got.BootID != "b" || !got.Clean || got.Reason == "" {
+		t.Errorf("a long one: %v, %v", got, err)
+	}
+	for i := range long {
+		long[i] ^= 1
+		if _, err := ParseEntry(long); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("byte %d: %v", i, err)
+		}
+		long[i] ^= 1
+	}
+}
