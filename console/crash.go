@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -16,6 +17,7 @@ type CrashFacts struct {
 	Ran         time.Duration // how long this incarnation lived
 	Stage       string        // the boot stage it was in
 	WaitStatus  string        // "exit status 2", "killed by SIGKILL"
+	Cause       string        // why, if whoever watched it knows better than its own text; else empty
 }
 
 // CrashOrigin is the origin of crash records in the log; it has a byte bound
@@ -42,10 +44,7 @@ const (
 // Summarise makes a crash of what a process left behind.
 func Summarise(f CrashFacts, text CrashText) CrashReport {
 	c := CrashReport{Facts: f, Trace: text.String(), Written: text.Written}
-	c.Reason = reasonOf(text.lines())
-	if c.Reason == "" {
-		c.Reason = f.WaitStatus
-	}
+	c.Reason = cmp.Or(f.Cause, reasonOf(text.lines()), f.WaitStatus)
 	c.Frame = topFrame(text.lines())
 	c.Summary = c.summary()
 	return c

@@ -54,9 +54,27 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 	words := console.NewCrashCollector(console.DefaultCrashHead, console.DefaultCrashTail, func(line string) {
 		i.log.Append(proc.AgentName, console.Warn, line) // it prints nothing there but its end
 	})
+	p, err := i.liveAgent(incarnation, words)
+	if err != nil {
+		p = proc.Process{Spec: proc.Spec{Name: proc.AgentName, Incarnation: incarnation}, Started: console.BootTime()}
+		p.Exit = &proc.Exit{Code: -1, At: p.Started}
+		if ctx.Err() == nil {
+			i.publish(p, err.Error(), words)
+		}
+		return err.Error()
+	}
+	if ctx.Err() == nil {
+		i.publish(p, "", words)
+	}
+	return p.Exit.String()
+}
+
+// liveAgent starts an incarnation, serves it, and returns once it is dead and
+// all it said is in the log and in words. Its error is that of the start.
+func (i *Init) liveAgent(incarnation uint64, words io.Writer) (proc.Process, error) {
 	pair, err := newAgentSockets()
 	if err != nil {
-		return err.Error()
+		return proc.Process{}, err
 	}
 	defer pair.close()
 	spec := proc.Spec{
@@ -71,7 +89,7 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 		Stderr: func(r io.Reader) { _, _ = io.Copy(words, r) }, // ends with the pipe
 	}, pair.logTheirs, pair.controlTheirs)
 	if err != nil {
-		return err.Error()
+		return proc.Process{}, err
 	}
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -85,7 +103,7 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 
 	p, err := i.table.Wait(context.Background(), proc.AgentName, incarnation)
 	if err != nil {
-		return err.Error() // cannot be: we hold the row
+		return p, err // cannot be: we hold the row
 	}
 	drained, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
@@ -94,14 +112,12 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 	case <-logged:
 	case <-drained.Done():
 	}
-	if ctx.Err() == nil {
-		i.publish(p, words)
-	}
-	return p.Exit.String()
+	return p, nil
 }
 
 // publish puts a dead agent's last words on record, after all it had logged.
-func (i *Init) publish(p proc.Process, words *console.CrashCollector) {
+// cause is what init knows better than the words tell, empty for nothing.
+func (i *Init) publish(p proc.Process, cause string, words *console.CrashCollector) {
 	i.mu.Lock()
 	stage := i.progress.Stage
 	i.crashes.Count++
@@ -114,6 +130,7 @@ func (i *Init) publish(p proc.Process, words *console.CrashCollector) {
 		Ran:         p.Exit.At - p.Started,
 		Stage:       stage,
 		WaitStatus:  p.Exit.String(),
+		Cause:       cause,
 	}, words.Text())
 	report.Publish(i.log)
 	i.mu.Lock()

@@ -41,8 +41,7 @@ type Init struct {
 	kept     []byte // a secret of the agent's: never logged
 }
 
-// Run is called first thing in PID 1, and does not return.
-func Run(o Options) {
+func newInit(o Options) *Init {
 	i := &Init{
 		options: o,
 		log:     console.NewLog(console.DefaultLimits(), console.BootTime),
@@ -50,6 +49,12 @@ func Run(o Options) {
 		stopped: make(chan proc.Restart, 1),
 	}
 	i.screens = console.NewEngine(i.log, console.Options{State: i.state, Threshold: console.Info})
+	return i
+}
+
+// Run is called first thing in PID 1, and does not return.
+func Run(o Options) {
+	i := newInit(o)
 	leaveConsole()
 	problems := mountAPI(apiMounts)
 	i.info("reveille %s, pid %d", o.BuildID, os.Getpid())
@@ -62,7 +67,7 @@ func Run(o Options) {
 	i.openConsoles(ctx)
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
-	go i.table.Reap(ctx, sigchld)
+	go i.table.Reap(context.Background(), sigchld) // to the very end: an ordered stop waits for exits
 	go i.obey()
 	go i.keepAgent(ctx)
 	r := <-i.stopped

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -12,12 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reveille/boot/proc"
+	"reveille/console"
 )
 
 // The bounds of an ordered stop. Their sum is what an operator waits at most
 // after `reboot`, whatever hangs: a service, a disk, a network file system.
 const (
-	termGrace   = 5 * time.Second  // after SIGTERM; etcd and containerd need 1-3 s
+	agentGrace  = 2 * time.Second  // after SIGTERM to the agent; it holds nothing that must be saved
+	termGrace   = 5 * time.Second  // after SIGTERM to services; etcd and containerd need 1-3 s
 	killGrace   = 2 * time.Second  // after SIGKILL; longer means a process in D state
 	syncGrace   = 5 * time.Second  // a slow USB stick writes its cache in 2-4 s
 	wholeStop   = 15 * time.Second // then the kernel restarts, come what may
@@ -30,7 +33,7 @@ const (
 func (i *Init) stop(r proc.Restart) {
 	time.AfterFunc(wholeStop, func() { restartMachine(r.How) })
 	i.screens.Last(lastWordsIn, fmt.Sprintf("%s: %s", r.How, r.Reason))
-	i.stopProcesses()
+	i.stopProcesses(killAll)
 	i.info("file systems: writing back")
 	within(syncGrace, func() { unmountDisks(); unix.Sync() })
 	i.screens.Last(lastWordsIn, fmt.Sprintf("%s now", r.How))
@@ -38,45 +41,51 @@ func (i *Init) stop(r proc.Restart) {
 }
 
 // stopProcesses ends the agent first, so that it does not answer the end of
-// its services, then the rest.
-func (i *Init) stopProcesses() {
-	ctx, cancel := context.WithTimeout(context.Background(), termGrace)
+// its services, then the rest: asked first, then killed, with everything else
+// that runs on the machine.
+func (i *Init) stopProcesses(killAll func()) {
+	i.askToEnd(agentGrace, func(p proc.Process) bool { return p.Name == proc.AgentName })
+	i.askToEnd(termGrace, func(p proc.Process) bool { return p.Name != proc.AgentName })
+	ctx, cancel := context.WithTimeout(context.Background(), killGrace)
 	defer cancel()
-	for _, p := range i.table.List() {
-		if p.Name == proc.AgentName {
-			i.signal(p, syscall.SIGTERM)
-			_, _ = i.table.Wait(ctx, p.Name, p.Incarnation) // bounded by ctx, then killed below
-		}
+	killAll()
+	if left := i.awaitAll(ctx, i.table.List()); len(left) > 0 {
+		i.warn("%s: killed and still there; going on", console.Examples("processes", left, 3))
 	}
-	for _, p := range i.table.List() {
-		i.signal(p, syscall.SIGTERM)
-	}
-	i.awaitAll(ctx)
-
-	ctx, cancel = context.WithTimeout(context.Background(), killGrace)
-	defer cancel()
-	_ = unix.Kill(-1, unix.SIGKILL) // everything but us; ESRCH: nothing is left
-	i.awaitAll(ctx)
 }
 
-func (i *Init) awaitAll(ctx context.Context) {
-	for _, p := range i.table.List() {
+// killAll kills everything but PID 1 and the caller (kill(2), pid -1).
+func killAll() {
+	_ = unix.Kill(-1, unix.SIGKILL) // ESRCH: nothing is left
+}
+
+// askToEnd sends SIGTERM to those that run, all at once, and gives them d.
+func (i *Init) askToEnd(d time.Duration, which func(proc.Process) bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	asked := i.table.List()
+	asked = slices.DeleteFunc(asked, func(p proc.Process) bool { return !p.Running() || !which(p) })
+	for _, p := range asked {
+		if err := i.table.Signal(p.Name, p.Incarnation, syscall.SIGTERM); err != nil {
+			i.warn("%v", err)
+		}
+	}
+	if left := i.awaitAll(ctx, asked); len(left) > 0 {
+		i.warn("%s: no end within %s of SIGTERM; killing", console.Examples("processes", left, 3), d)
+	}
+}
+
+// awaitAll returns who has not ended when ctx ends.
+func (i *Init) awaitAll(ctx context.Context, all []proc.Process) (left []string) {
+	for _, p := range all {
 		if !p.Running() {
 			continue
 		}
 		if _, err := i.table.Wait(ctx, p.Name, p.Incarnation); err != nil {
-			i.warn("%s (pid %d) does not end; going on without it", p.Name, p.PID)
+			left = append(left, fmt.Sprintf("%s (pid %d)", p.Name, p.PID))
 		}
 	}
-}
-
-func (i *Init) signal(p proc.Process, sig syscall.Signal) {
-	if !p.Running() {
-		return
-	}
-	if err := i.table.Signal(p.Name, p.Incarnation, sig); err != nil {
-		i.warn("%v", err)
-	}
+	return left
 }
 
 // unmountDisks unmounts every file system that lies on a block device, newest

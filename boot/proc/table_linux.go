@@ -187,6 +187,11 @@ func (t *Table) Wait(ctx context.Context, name string, incarnation uint64) (Proc
 		return Process{}, err
 	}
 	select {
+	case <-e.exited: // even if ctx is over as well: the answer is there
+		return e.Process, nil
+	default:
+	}
+	select {
 	case <-ctx.Done():
 		return Process{}, ctx.Err()
 	case <-e.exited:
