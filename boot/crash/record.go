@@ -93,10 +93,7 @@ var (
 // (the death stands at its start), log and dmesg at their start.
 func (r Record) Encode() []byte {
 	r.bound()
-	meta, err := json.Marshal(r)
-	if err != nil {
-		meta = []byte("{}") // cannot be: strings, numbers, and a time that bound checked
-	}
+	meta := r.meta()
 	r.Trace = r.Trace[:min(len(r.Trace), maxTrace)]
 	r.Log = lastLines(r.Log, maxLog)
 	r.Dmesg = lastLines(r.Dmesg, MaxRecord-headerSize-len(meta)-len(r.Trace)-len(r.Log))
@@ -110,6 +107,15 @@ func (r Record) Encode() []byte {
 	sum := sumOf(b)
 	copy(b[sumAt:], sum[:])
 	return b
+}
+
+// meta is at most 25 KiB: bounded texts, which JSON makes twice as long at most.
+func (r Record) meta() []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(r) // cannot fail: strings, numbers, and a time that bound checked
+	return b.Bytes()
 }
 
 func (r *Record) bound() {
@@ -126,8 +132,14 @@ func (r *Record) bound() {
 	}
 }
 
+// bounded makes one short line.
 func bounded(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), maxText)], "?")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s[:min(len(s), maxText)], "?"))
 }
 
 // lastLines is the end of b, at most limit bytes, from the start of a line.

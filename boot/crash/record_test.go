@@ -39,7 +39,7 @@ func TestRecordIsBounded(t *testing.T) {
 	r.Reason, r.Stage = strings.Repeat("\x00", 4096), strings.Repeat("é", 4096)
 	r.Time = time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 1000 {
-		r.Summary = append(r.Summary, strings.Repeat("\xff", 4096))
+		r.Summary = append(r.Summary, strings.Repeat("\"\u2028<\xff\x00", 999))
 	}
 	r.Trace = bytes.Repeat([]byte("goroutine 1\n"), 1<<20)
 	r.Log = bytes.Repeat([]byte("a line of log\n"), 1<<20)

@@ -36,22 +36,6 @@ type Store struct {
 	ready [slots]bool   // the file has its size
 }
 
-// Stored is a record as it was found.
-type Stored struct {
-	Record
-	ID  string
-	Raw []byte
-}
-
-// Decode checks a record's bytes and gives it its id.
-func Decode(raw []byte) (Stored, error) {
-	r, n, err := Parse(raw)
-	if err != nil {
-		return Stored{}, err
-	}
-	return Stored{Record: r, ID: ID(raw), Raw: raw[:n:n]}, nil
-}
-
 // OpenStore reads what dir holds, oldest first. A folder that does not exist
 // yet holds nothing. It writes nothing.
 func OpenStore(dir string) (*Store, []Stored, error) {

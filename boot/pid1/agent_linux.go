@@ -96,7 +96,7 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (proc.Process, err
 	logged := make(chan struct{})
 	go func() { defer close(logged); i.receiveLog(pair.log) }()
 	go func() {
-		if err := proc.Serve(serving, pair.control, i.operations()); err != nil {
+		if err := proc.Serve(serving, pair.control, i.withRecords(i.operations())); err != nil {
 			i.warn("control socket: %v", err)
 		}
 	}()
@@ -133,6 +133,7 @@ func (i *Init) publish(p proc.Process, cause string, words *console.CrashCollect
 		Cause:       cause,
 	}, words.Text())
 	report.Publish(i.log)
+	i.record(report)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.crashes.Last = report.Reason

@@ -34,6 +34,7 @@ type Init struct {
 	screens *console.Engine
 	table   *proc.Table
 	stopped chan proc.Restart // the first request to end wins
+	records *recorder
 
 	mu       sync.Mutex
 	progress proc.Progress
@@ -49,6 +50,7 @@ func newInit(o Options) *Init {
 		stopped: make(chan proc.Restart, 1),
 	}
 	i.screens = console.NewEngine(i.log, console.Options{State: i.state, Threshold: console.Info})
+	i.records = newRecorder(bootID, newRecordDisk(o.BuildID), i.say)
 	return i
 }
 
@@ -69,6 +71,7 @@ func Run(o Options) {
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	go i.table.Reap(context.Background(), sigchld) // to the very end: an ordered stop waits for exits
 	go i.obey()
+	go i.records.run()
 	go i.keepAgent(ctx)
 	r := <-i.stopped
 	cancel()

@@ -1,0 +1,226 @@
+package pid1
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"reveille/boot/crash"
+	"reveille/boot/proc"
+	"reveille/console"
+)
+
+// maxPending is how many records wait for the cluster at most; the oldest
+// gives way. It is what the disk holds, and 2 MiB in the worst case.
+const maxPending = 8
+
+// recorder keeps crash records until the cluster has them. All it does with a
+// disk is done by one goroutine (run), which may hang there for ever; everybody
+// else works on memory.
+type recorder struct {
+	say    func(console.Level, string, ...any)
+	bootID func() string
+	disk   recordDisk
+
+	wake chan struct{}  // something to write, or a disk to look at
+	ends chan endOfBoot // the ordered stop
+
+	mu      sync.Mutex
+	pending []*pendingRecord // oldest first
+	gone    []string         // acknowledged or pushed out, and perhaps still on the disk
+}
+
+type pendingRecord struct {
+	crash.Stored
+	saved bool // on the disk
+	pmsg  bool // in memory that survives a warm reset, or there is no such
+}
+
+// endOfBoot asks for the last entry of the journal.
+type endOfBoot struct {
+	reason string
+	done   chan struct{}
+}
+
+func newRecorder(bootID func() string, disk recordDisk, say func(console.Level, string, ...any)) *recorder {
+	return &recorder{
+		say: say, bootID: bootID, disk: disk,
+		wake: make(chan struct{}, 1), ends: make(chan endOfBoot, 1),
+	}
+}
+
+// newRecord makes a record of a crash of the agent, with the end of the log.
+func (i *Init) newRecord(c console.CrashReport) crash.Record {
+	f := c.Facts
+	host, _ := os.Hostname() // the agent sets it; none is none
+	return crash.Record{
+		Kind: crash.Agent, BootID: i.records.bootID(), Node: host, Build: f.Build,
+		Incarnation: uint64(f.Incarnation), Stage: f.Stage, Uptime: f.Uptime, Ran: f.Ran, Time: time.Now().UTC(),
+		WaitStatus: f.WaitStatus, Reason: c.Reason, Frame: c.Frame, Summary: c.Summary,
+		Trace: []byte(c.Trace), Written: c.Written, Log: logTail(i.log),
+	}
+}
+
+// record keeps a crash. It waits for nothing but memory.
+func (i *Init) record(c console.CrashReport) {
+	i.records.add(i.newRecord(c).Encode())
+}
+
+// tailRecords and tailBytes bound the log in a record: what happened in the
+// last minutes, and no more than the record takes.
+const (
+	tailRecords = 1000
+	tailBytes   = 64 << 10
+)
+
+// logTail is the end of the log, a line a record, without what is a record of
+// its own (crash texts) and without secrets.
+func logTail(log *console.Log) []byte {
+	from := uint64(1)
+	if next := log.Next(); next > tailRecords {
+		from = next - tailRecords
+	}
+	records, _, _ := log.Read(from, console.Filter{}, tailRecords)
+	var lines []string
+	size := 0
+	for _, r := range slices.Backward(records) {
+		if r.Origin == console.CrashOrigin {
+			continue
+		}
+		line := fmt.Sprintf("[%9.3f] %-12s  %c %s\n", r.Uptime.Seconds(), r.Origin, r.Level.Letter(), r.Text)
+		if size += len(line); size > tailBytes {
+			break
+		}
+		lines = append(lines, line)
+	}
+	slices.Reverse(lines)
+	return crash.Redact([]byte(strings.Join(lines, "")))
+}
+
+func (r *recorder) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// add keeps a record in memory and has it written.
+func (r *recorder) add(raw []byte) {
+	st, err := crash.Decode(raw)
+	if err != nil {
+		r.say(console.Error, "keep crash record: %v", err) // cannot be: just encoded
+		return
+	}
+	r.mu.Lock()
+	r.insert(&pendingRecord{Stored: st})
+	r.mu.Unlock()
+	r.poke()
+}
+
+// insert appends a record that is not there yet; the oldest gives way. Called
+// with the lock held.
+func (r *recorder) insert(p *pendingRecord) {
+	if r.find(p.ID) != nil {
+		return
+	}
+	r.pending = append(r.pending, p)
+	for len(r.pending) > maxPending {
+		r.gone = append(r.gone, r.pending[0].ID)
+		r.pending = r.pending[1:]
+	}
+}
+
+func (r *recorder) find(id string) *pendingRecord {
+	for _, p := range r.pending {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// operations is what the agent may ask of the recorder.
+func (r *recorder) operations() map[string]proc.Handler {
+	return map[string]proc.Handler{
+		proc.OpMounted: proc.Handle(func(context.Context, proc.Nothing) (proc.Nothing, error) {
+			r.poke()
+			return proc.Nothing{}, nil
+		}),
+		proc.OpRecords: proc.Handle(r.list),
+		proc.OpRecord:  proc.Handle(r.give),
+		proc.OpForget:  proc.Handle(r.forget),
+	}
+}
+
+// withRecords adds the recorder's operations to init's own.
+func (i *Init) withRecords(ops map[string]proc.Handler) map[string]proc.Handler {
+	maps.Copy(ops, i.records.operations())
+	return ops
+}
+
+func (r *recorder) list(context.Context, proc.Nothing) ([]proc.RecordID, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := []proc.RecordID{}
+	for _, p := range r.pending {
+		ids = append(ids, proc.RecordID{ID: p.ID})
+	}
+	return ids, nil
+}
+
+func (r *recorder) give(_ context.Context, id proc.RecordID) (proc.RawRecord, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.find(id.ID)
+	if p == nil {
+		return proc.RawRecord{}, fmt.Errorf("no crash record %q", id.ID)
+	}
+	return proc.RawRecord{Data: p.Raw}, nil
+}
+
+func (r *recorder) forget(_ context.Context, id proc.RecordID) (proc.Nothing, error) {
+	r.mu.Lock()
+	r.pending = slices.DeleteFunc(r.pending, func(p *pendingRecord) bool { return p.ID == id.ID })
+	r.gone = append(r.gone, id.ID)
+	r.mu.Unlock()
+	r.poke()
+	return proc.Nothing{}, nil
+}
+
+// endJournal bounds the wait for a disk at an ordered stop.
+const endJournal = time.Second
+
+// end puts the ordered end of this boot on record, if the disk takes it in time.
+func (r *recorder) end(reason string) {
+	e := endOfBoot{reason, make(chan struct{})}
+	select {
+	case r.ends <- e:
+	default:
+		return // a second end: the first counts
+	}
+	select {
+	case <-e.done:
+	case <-time.After(endJournal):
+	}
+}
+
+// run writes what is to be written, until the ordered stop.
+func (r *recorder) run() {
+	for {
+		timer := time.NewTimer(r.work())
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		case e := <-r.ends:
+			r.disk.endBoot(r, e.reason)
+			close(e.done)
+			return
+		}
+		timer.Stop()
+	}
+}

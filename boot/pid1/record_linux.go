@@ -1,0 +1,262 @@
+package pid1
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reveille/boot/crash"
+	"reveille/console"
+)
+
+// recordDisk is where records go: the state partition, which the agent mounts
+// when it can, and the memory that a kernel may keep over a warm reset.
+type recordDisk struct {
+	dir      string // crash.Dir
+	mounted  func() bool
+	pstore   string // "/sys/fs/pstore"
+	pmsg     string // "/dev/pmsg0"
+	watchdog string // a pattern: "/sys/class/watchdog/*/bootstatus"
+	build    string
+
+	// Of the one goroutine that works.
+	store   *crash.Store // nil until the partition is there
+	harvest crash.Harvest
+	trouble string // with the disk, said once
+}
+
+func newRecordDisk(build string) recordDisk {
+	return recordDisk{
+		dir: crash.Dir, mounted: stateMounted, build: build,
+		pstore: "/sys/fs/pstore", pmsg: "/dev/pmsg0", watchdog: "/sys/class/watchdog/*/bootstatus",
+	}
+}
+
+// stateMounted tells whether the state partition is where the agent mounts
+// it: a folder on another device than the one above it.
+func stateMounted() bool {
+	var at, above unix.Stat_t
+	point := filepath.Dir(filepath.Dir(crash.Dir))
+	return unix.Stat(point, &at) == nil && unix.Stat(filepath.Dir(point), &above) == nil && at.Dev != above.Dev
+}
+
+// bootID is the kernel's random name of this boot (drivers/char/random.c).
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(id))
+}
+
+const (
+	// lookForDisk is how often an init whose agent has not said so looks
+	// whether the partition is mounted: two stat(2).
+	lookForDisk = 5 * time.Second
+	// tryDisk is how long a disk that refused has until it is asked again.
+	tryDisk = time.Minute
+	// nothingToDo is a wait that only a wake ends.
+	nothingToDo = 24 * time.Hour
+)
+
+// work does what there is to do, and returns when to look again.
+func (r *recorder) work() time.Duration {
+	r.writePmsg()
+	d := &r.disk
+	if d.store == nil {
+		if !d.mounted() {
+			return lookForDisk
+		}
+		r.openDisk()
+	}
+	if err := r.writeDisk(); err != nil {
+		r.complain(err)
+		return tryDisk
+	}
+	d.trouble = ""
+	return nothingToDo
+}
+
+// complain says once what is wrong with the disk: it may stay so for a year.
+func (r *recorder) complain(err error) {
+	if r.disk.trouble == "" {
+		r.say(console.Warn, "%v; crash records are kept in memory only, going on", err)
+	}
+	r.disk.trouble = err.Error()
+}
+
+// openDisk takes over what boots before this one left, says how the last of
+// them ended, and begins this boot's entry in the journal.
+func (r *recorder) openDisk() {
+	d := &r.disk
+	store, found, err := crash.OpenStore(d.dir)
+	if err != nil {
+		r.say(console.Warn, "%v, going on without it", err)
+	}
+	d.store = store
+	if d.harvest, err = crash.ReadPstore(os.DirFS(d.pstore)); err != nil {
+		r.say(console.Warn, "%v, going on without it", err)
+	}
+	r.takeOver(found)
+	journal := crash.Journal{Dir: d.dir}
+	entry, err := journal.Read()
+	if err == nil && entry.BootID == r.bootID() {
+		return // an init before us in this very boot has said it all
+	}
+	v := crash.Judge(crash.Evidence{
+		Journal: entry, Err: err, Pending: found, Harvested: d.harvest.Records, Watchdog: watchdogFired(d.watchdog),
+	})
+	level := console.Warn
+	if v.End == crash.Clean || errors.Is(err, crash.ErrBlank) && v.End == crash.Unknown {
+		level = console.Info
+	}
+	r.say(level, "%s", v)
+	if err := journal.Write(crash.Entry{BootID: r.bootID(), Build: d.build}); err != nil {
+		r.complain(err)
+	}
+}
+
+// takeOver puts what was found before what this boot has had so far.
+func (r *recorder) takeOver(found []crash.Stored) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.pending
+	r.pending = nil
+	for _, st := range found {
+		r.insert(&pendingRecord{Stored: st, saved: true, pmsg: true})
+	}
+	for _, st := range r.disk.harvest.Records {
+		if !slices.ContainsFunc(found, st.SameDeath) { // else pmsg had a shorter copy
+			r.insert(&pendingRecord{Stored: st, pmsg: true})
+		}
+	}
+	for _, p := range own {
+		r.insert(p)
+	}
+}
+
+// writeDisk brings the disk to what memory says.
+func (r *recorder) writeDisk() error {
+	d := &r.disk
+	if err := d.store.Prepare(); err != nil {
+		r.complain(err) // a full disk may still have room for some
+	}
+	r.mu.Lock()
+	gone := r.gone
+	r.gone = nil
+	var unsaved []*pendingRecord
+	oldest := ""
+	for _, p := range r.pending {
+		if !p.saved {
+			unsaved = append(unsaved, p)
+		} else if oldest == "" {
+			oldest = p.ID
+		}
+	}
+	r.mu.Unlock()
+	var errs []error
+	for _, id := range gone {
+		errs = append(errs, d.store.Remove(id))
+	}
+	for _, p := range unsaved {
+		if err := d.store.Put(p.Raw, oldest); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.mu.Lock()
+		p.saved = true
+		r.mu.Unlock()
+		r.say(console.Info, "crash record %s is on disk: %s", p.ID, p.Line())
+	}
+	r.clearPstore()
+	return errors.Join(errs...)
+}
+
+// clearPstore gives the kernel its storage back, once what it held is safe or
+// at the cluster: the storage is small, and what is there stays there.
+func (r *recorder) clearPstore() {
+	h := &r.disk.harvest
+	r.mu.Lock()
+	for _, st := range h.Records {
+		if p := r.find(st.ID); p != nil && !p.saved {
+			r.mu.Unlock()
+			return
+		}
+	}
+	r.mu.Unlock()
+	for _, name := range h.Files {
+		if err := os.Remove(filepath.Join(r.disk.pstore, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.say(console.Warn, "clear pstore: %v; the same is read again at the next boot", err)
+			break
+		}
+	}
+	*h = crash.Harvest{}
+}
+
+// writePmsg puts each record of this boot into the kernel's own crash storage,
+// where the machine has that: it is there before any disk.
+func (r *recorder) writePmsg() {
+	r.mu.Lock()
+	var todo []*pendingRecord
+	for _, p := range r.pending {
+		if !p.pmsg {
+			p.pmsg = true
+			todo = append(todo, p)
+		}
+	}
+	r.mu.Unlock()
+	for _, p := range todo {
+		if err := writePmsg(r.disk.pmsg, p.Short(maxPmsg)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.say(console.Warn, "write crash record to pstore: %v, going on without it", err)
+		}
+	}
+}
+
+// maxPmsg is what a record may take of pmsg: ramoops gives it 64 KiB as a
+// rule, and one that is larger than the whole would be cut at its head.
+const maxPmsg = 32 << 10
+
+func writePmsg(path string, raw []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw) // one write is one message
+	return errors.Join(err, f.Close())
+}
+
+// endBoot writes that this boot came to an ordered end.
+func (d *recordDisk) endBoot(r *recorder, reason string) {
+	if d.store == nil {
+		return
+	}
+	err := crash.Journal{Dir: d.dir}.Write(crash.Entry{BootID: r.bootID(), Build: d.build, Clean: true, Reason: reason})
+	if err != nil && d.trouble == "" {
+		r.say(console.Warn, "%v; the next boot will take this for a power loss", err)
+	}
+}
+
+// watchdogFired tells whether a watchdog says that it reset the machine
+// (WDIOF_CARDRESET in the driver's bootstatus, include/uapi/linux/watchdog.h).
+func watchdogFired(pattern string) bool {
+	const cardReset = 0x20
+	paths, _ := filepath.Glob(pattern) // its only error is that of a bad pattern
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // this driver does not tell
+		}
+		status, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 32)
+		if err == nil && status&cardReset != 0 {
+			return true
+		}
+	}
+	return false
+}
