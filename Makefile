@@ -18,7 +18,7 @@ GOBUILD    := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
               -ldflags '-s -w -X main.buildID=$(BUILD_ID) -X main.buildTime=$(BUILD_TIME)'
 
 # What tests, the demo and the image need, by Debian package.
-PACKAGES := qemu-system-x86 swtpm dnsmasq-base radvd iproute2 gcc libc6-dev git
+PACKAGES := qemu-system-x86 swtpm swtpm-tools dnsmasq-base radvd iproute2 gcc libc6-dev git
 # What `make proto` needs on top.
 PROTO_PACKAGES := protobuf-compiler libprotobuf-dev
 
@@ -110,7 +110,7 @@ FUZZTIME ?= 20s
 fuzz:
 	for pkg in $$(grep -lR --include=*_test.go '^func Fuzz' . | xargs -r -n1 dirname | sort -u); do \
 	    for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | cut -d' ' -f2); do \
-	        echo "== $$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	        echo "== $$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
 	    done; \
 	done
 
@@ -126,6 +126,7 @@ proto:
 	go build -o build/tools google.golang.org/protobuf/cmd/protoc-gen-go connectrpc.com/connect/cmd/protoc-gen-connect-go
 	PATH="$$PWD/build/tools:$$PATH" protoc -I . --go_out=. --go_opt=module=reveille \
 	    --connect-go_out=. --connect-go_opt=module=reveille,simple boot/cluster/clusterv1/cluster.proto
+	PATH="$$PWD/build/tools:$$PATH" protoc -I . --go_out=. --go_opt=module=reveille boot/cluster/storev1/store.proto
 
 clean:
 	rm -rf build

@@ -48,14 +48,18 @@ func (n *Node) clusterTime(told time.Time) error {
 	if told.IsZero() {
 		return nil
 	}
-	defer n.clockSet.set.Store(true)
 	at := join.ClampTime(time.Now(), n.build.Time, n.opened.lastTime(), told)
 	off := time.Until(at)
 	if off.Abs() < believable {
+		n.clockSet.set.Store(true)
 		return nil
 	}
 	n.logger("clock").Warn(fmt.Sprintf("clock is off by %s, setting it to the cluster's %s", off.Round(time.Second), at.UTC().Format(time.RFC3339)))
-	return setClock(at)
+	if err := setClock(at); err != nil {
+		return err
+	}
+	n.clockSet.set.Store(true)
+	return nil
 }
 
 func setClock(at time.Time) error {

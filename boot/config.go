@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -55,6 +56,13 @@ func (o *opened) lastTime() time.Time {
 	return o.now().ClusterTime
 }
 
+// forgetTPM has the next try open a TPM again that did not answer.
+func (o *opened) forgetTPM() {
+	if !o.tpm {
+		o.vault = nil
+	}
+}
+
 func (o *opened) tls() tls.Certificate { return identity.Certificate(o.cert, o.ca, o.key) }
 
 // config opens what the cluster once gave this node or, on a node that was
@@ -69,10 +77,14 @@ func (n *Node) config(ctx context.Context) error {
 		c, err = n.firstKey(ctx)
 	}
 	if err != nil {
-		if !n.opened.tpm {
-			n.opened.vault = nil // the TPM may answer when it is asked again
-		}
+		n.opened.forgetTPM()
 		return sealedFault(err)
+	}
+	if n.opened.info().Sealed && !n.opened.tpm {
+		// An agent before this one opened it. This one must still tell the
+		// TPM that nobody else may.
+		n.opened.forgetTPM()
+		return fmt.Errorf("open the TPM again: %w", tpm.Unresponsive)
 	}
 	if n.client == nil {
 		if n.client, err = n.newClient(); err != nil {
@@ -85,7 +97,7 @@ func (n *Node) config(ctx context.Context) error {
 		}
 	}
 	if err := n.useIdentity(c); err != nil {
-		return Held{Err: err, Remedy: tpm.Corrupt.Remedy()}
+		return err
 	}
 	n.keep(ctx, "nodeapi", n.serveAPI)
 	return n.notBefore(c.ClusterTime, "the last time the cluster told")
@@ -105,9 +117,10 @@ func (n *Node) findVault(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.track.Explain("config", func() string { return "waiting for the TPM to answer" })
 	dev, why := tpm.Open(ctx, tpm.Options{})
 	if why != nil {
-		log.Warn(fmt.Sprintf("%v; node parameters say tpm: %s", why, n.params.TPM))
+		n.said.log(log, slog.LevelWarn, fmt.Sprintf("%v; node parameters say tpm: %s", why, n.params.TPM))
 	} else {
 		log.Info(fmt.Sprintf("%s, binding to %s", dev, dev.Binding()))
 	}
@@ -146,7 +159,7 @@ func (n *Node) recall(ctx context.Context) (state.Config, error) {
 // the ticket will be good for this key only, so a reply that is lost can be
 // asked for again after any power cut.
 func (n *Node) firstKey(ctx context.Context) (state.Config, error) {
-	n.logger("config").Info("nothing stored: a new node, enrolling with its ticket")
+	n.said.log(n.logger("config"), slog.LevelInfo, "nothing stored: a new node, enrolling with its ticket")
 	key, err := identity.NewKey()
 	if err != nil {
 		return state.Config{}, err
@@ -225,11 +238,30 @@ func (n *Node) enrol(ctx context.Context, c state.Config) (state.Config, error) 
 }
 
 // useIdentity checks that what was stored is one identity, and this node's.
-func (n *Node) useIdentity(c state.Config) (err error) {
+func (n *Node) useIdentity(c state.Config) error {
 	if c.NodeName != n.params.Name {
-		return fmt.Errorf("use stored config: it is of node %s, the node parameters say %s", c.NodeName, n.params.Name)
+		return Held{
+			Err:    fmt.Errorf("use stored config: it is of node %s, the node parameters say %s", c.NodeName, n.params.Name),
+			Remedy: "correct name in the node parameters and reboot",
+		}
 	}
 	o := &n.opened
+	if err := o.parse(c); err != nil {
+		return Held{Err: err, Remedy: tpm.Corrupt.Remedy()}
+	}
+	// Whoever runs code on this machine can seal a config of their own; the
+	// operator's pin is what they cannot have changed with it.
+	if identity.PinOf(o.ca) != n.params.CA {
+		return Held{
+			Err:    fmt.Errorf("use stored config: it is of a cluster with CA %s, the node parameters say %s", identity.PinOf(o.ca), n.params.CA),
+			Remedy: "correct cluster.ca in the node parameters and reboot",
+		}
+	}
+	return nil
+}
+
+// parse reads the identity in c, whose parts must belong together.
+func (o *opened) parse(c state.Config) (err error) {
 	if o.key, err = identity.ParseKey(c.Key); err != nil {
 		return fmt.Errorf("use stored config: %w", err)
 	}
@@ -238,11 +270,6 @@ func (n *Node) useIdentity(c state.Config) (err error) {
 	}
 	if o.cert, err = x509.ParseCertificate(c.Certificate); err != nil {
 		return fmt.Errorf("use stored certificate: %w", err)
-	}
-	// Whoever runs code on this machine can seal a config of their own; the
-	// operator's pin is what they cannot have changed with it.
-	if identity.PinOf(o.ca) != n.params.CA {
-		return fmt.Errorf("use stored config: it is of a cluster with CA %s, the node parameters say %s", identity.PinOf(o.ca), n.params.CA)
 	}
 	want := identity.Peer{ClusterID: c.ClusterID, Role: identity.RoleNode, Name: c.NodeName}
 	return identity.CheckNode(o.cert, o.ca, want, o.key.Public())

@@ -35,32 +35,40 @@ func (n *Node) join(ctx context.Context) error {
 		n.logger("config").Warn(err.Error() + ", going on: the time is stored at the next boot")
 	}
 	n.keep(ctx, "join", n.stayMember)
+	n.keep(ctx, "status", n.kickOnChange)
 	return nil
 }
 
 // stayMember sends heartbeats. A node that the cluster refuses from now on,
 // because it was removed, says so and stays up for its operator.
 func (n *Node) stayMember(ctx context.Context) error {
-	go n.kickOnChange(ctx)
 	err := n.member.Run(ctx)
 	var refused *join.Refused
-	if errors.As(err, &refused) {
-		n.track.hold("join", err.Error())
-		n.logger("join").Error("held, waits for an operator: " + err.Error())
-		<-ctx.Done()
-		return ctx.Err()
+	if !errors.As(err, &refused) {
+		return err
 	}
-	return err
-}
-
-// kickOnChange has the cluster hear of a change of stage at once.
-func (n *Node) kickOnChange(ctx context.Context) {
+	n.track.hold("join", err.Error())
+	n.logger("join").Error("held, waits for an operator: " + err.Error())
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-n.track.Changed():
-			n.member.Kick()
+			return ctx.Err()
+		case <-time.After(repeatHeld):
+			line, _ := n.track.waiting("join")
+			n.logger("join").Warn(line)
+		}
+	}
+}
+
+// kickOnChange has the cluster hear of a change of stage at once.
+func (n *Node) kickOnChange(ctx context.Context) error {
+	for {
+		changed := n.track.Changed()
+		n.member.Kick()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
 		}
 	}
 }

@@ -70,13 +70,27 @@ func explainNetwork(s netcfg.Status) string {
 		switch {
 		case w.Optional, w.Passing:
 		case first == "":
-			first = w.String()
+			first = w.Link + ": " + w.Reason
 		default:
 			more++
 		}
 	}
-	if more > 0 {
-		first += fmt.Sprintf(" (and %d more)", more)
+	switch {
+	case more > 0:
+		return fmt.Sprintf("%s (and %d more)", first, more)
+	case first == "" && s.Converged && !s.Ready():
+		return noAddress(s)
 	}
 	return first
+}
+
+// noAddress says why a network that lacks nothing it wants cannot be used.
+func noAddress(s netcfg.Status) string {
+	for _, w := range s.Waits {
+		if w.Passing {
+			return "" // in a moment
+		}
+		return "no usable address; " + w.Link + ", which is optional: " + w.Reason
+	}
+	return "no usable address: the node parameters configure none"
 }

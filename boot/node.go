@@ -45,7 +45,7 @@ type Node struct {
 
 	loader    *modules.Loader    // modules
 	params    *params.Params     // parameters
-	said      saidOnce           // parameters
+	said      saidOnce           // parameters, then config
 	partition partition          // parameters, or config when the disk is late
 	net       *netcfg.Reconciler // network
 	clockSet  trustedClock       // clock, and again by config and join

@@ -28,16 +28,20 @@ const (
 
 // partition is the state partition, once it is there.
 type partition struct {
-	mu sync.Mutex
-	p  *state.Partition
+	mu     sync.Mutex
+	finder *state.Finder
+	p      *state.Partition
 }
 
 // mount returns the mounted state partition, looking for it until ctx ends.
 func (p *partition) mount(ctx context.Context) (*state.Partition, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.finder == nil {
+		p.finder = state.NewFinder()
+	}
 	if p.p == nil {
-		found, err := state.Mount(ctx, stateDir)
+		found, err := p.finder.Mount(ctx, stateDir)
 		if err != nil {
 			return nil, err
 		}
@@ -54,13 +58,13 @@ func (n *Node) parameters(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, lateDisk)
 	defer cancel()
 	if p, err := n.partition.mount(waiting); err != nil {
-		n.said.log(n.logger("params"), err.Error()+", going on to other sources")
+		n.said.log(n.logger("params"), slog.LevelWarn, err.Error()+", going on to other sources")
 	} else {
 		volumes[0].Dir = strings.TrimPrefix(p.Dir(), "/")
 	}
 	p, looked, err := params.Load(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
 	if err != nil {
-		n.said.log(n.logger("params"), "looked for node parameters in "+looked.String())
+		n.said.log(n.logger("params"), slog.LevelWarn, "looked for node parameters in "+looked.String())
 		return n.showProblems(err)
 	}
 	n.logger("params").Info("looked for node parameters in " + looked.String())
@@ -79,7 +83,7 @@ func (n *Node) showProblems(err error) error {
 		return err
 	}
 	for _, p := range problems {
-		n.said.log(n.logger("params"), p.String())
+		n.said.log(n.logger("params"), slog.LevelWarn, p.String())
 	}
 	return fmt.Errorf("%s (and %d more problems, see above)", problems[0], len(problems)-1)
 }
@@ -88,7 +92,7 @@ func (n *Node) showProblems(err error) error {
 // before it changes.
 type saidOnce struct{ lines map[string]bool }
 
-func (s *saidOnce) log(to *slog.Logger, line string) {
+func (s *saidOnce) log(to *slog.Logger, level slog.Level, line string) {
 	if s.lines[line] {
 		return
 	}
@@ -96,5 +100,5 @@ func (s *saidOnce) log(to *slog.Logger, line string) {
 		s.lines = map[string]bool{}
 	}
 	s.lines[line] = true
-	to.Warn(line)
+	to.Log(context.Background(), level, line)
 }

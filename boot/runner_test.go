@@ -152,6 +152,21 @@ func TestHeldStageStopsTryingAndKeepsSaying(t *testing.T) {
 	})
 }
 
+// TestLastStageGoesOnSayingWhatIsWrong holds the truth of a steady node.
+func TestLastStageGoesOnSayingWhatIsWrong(t *testing.T) {
+	wrong := "waiting 42s, attempt 7: 3 of 3 endpoints failed"
+	synctest.Test(t, func(t *testing.T) {
+		_, track, err := runStages(t.Context(), []Stage{{Name: "steady", Patience: time.Minute, Run: sleep(0)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		track.Explain("steady", func() string { return wrong })
+		if stage, reason := track.Now(); stage != "steady" || reason != wrong {
+			t.Errorf("now at %q %q", stage, reason)
+		}
+	})
+}
+
 // TestTableIsSound holds the real table: every need is an earlier row.
 func TestTableIsSound(t *testing.T) {
 	seen := map[string]bool{}

@@ -22,9 +22,6 @@ func (n *Node) status() *clusterv1.NodeStatus {
 	defer cancel()
 	stage, reason := n.track.Now()
 	net := n.net.Status()
-	if reason == "" {
-		reason = explainNetwork(net) // a degraded bond is worth a word in a steady node
-	}
 	info := n.opened.info()
 	s := &clusterv1.NodeStatus{
 		Stage:        stage,

@@ -51,12 +51,14 @@ func NewTracker(stages []Stage) *Tracker {
 func (t *Tracker) Now() (stage, reason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last := ""
+	last := t.order[len(t.order)-1]
 	for _, name := range t.order {
-		last = name
 		if p := t.states[name]; p.phase != finished {
 			return name, p.reason()
 		}
+	}
+	if lookup := t.states[last].lookup; lookup != nil {
+		return last, lookup()
 	}
 	return last, ""
 }
@@ -68,7 +70,8 @@ func (t *Tracker) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Explain has stage say by itself what it waits for, while it runs.
+// Explain has stage say by itself what it waits for, while it runs. The last
+// stage goes on saying what is wrong when all are done.
 func (t *Tracker) Explain(stage string, lookup func() string) {
 	t.update(stage, func(p *progress) { p.lookup = lookup })
 }

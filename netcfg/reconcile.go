@@ -79,9 +79,10 @@ type Reconciler struct {
 	open  func() (network, error)
 	watch func() (events, error)
 
-	turn     sync.Mutex // held by a convergence, guards the two maps
-	failures map[failedAddress]*dadRetry
-	said     map[string]string // per link, the last line logged
+	turn        sync.Mutex // held by a convergence, guards the two maps
+	failures    map[failedAddress]*dadRetry
+	lastFailure error             // of the last passes, nil when they converged; under turn
+	said        map[string]string // per link, the last line logged
 
 	mu      sync.Mutex
 	status  Status
@@ -157,11 +158,14 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	var refused string
-	var refusal error
+	refusal := r.lastFailure
+	defer func() { r.lastFailure = refusal }()
 	for range maxPasses {
 		report.Passes++
 		have, err := net.Observe(ctx)
 		if err != nil {
+			refusal = err
+			r.publishFailure(err)
 			return nil, err
 		}
 		r.holdFailed(&have, time.Now())
@@ -184,7 +188,9 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 	if refusal == nil {
 		refusal = errors.New("something else keeps changing it")
 	}
-	return nil, fmt.Errorf("converge in %d passes: %w", maxPasses, refusal)
+	refusal = fmt.Errorf("converge in %d passes: %w", maxPasses, refusal)
+	r.publishFailure(refusal)
+	return nil, refusal
 }
 
 // applyAll does the operations up to the first that is refused, and says which.
@@ -302,6 +308,16 @@ func (r *Reconciler) publish(have State, waits []wait, converged bool, failure e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = s
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// publishFailure adds to the last status that the work on it failed.
+func (r *Reconciler) publishFailure(failure error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Converged = false
+	r.status.Failed = failure.Error()
 	close(r.changed)
 	r.changed = make(chan struct{})
 }

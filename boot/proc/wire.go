@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,7 +83,7 @@ func Serve(ctx context.Context, conn net.Conn, ops map[string]Handler) error {
 			w.send(answer(ctx, ops, req))
 		})
 	}
-	if err := lines.Err(); err != nil && !errors.Is(err, net.ErrClosed) {
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("read control socket: %w", err)
 	}
 	return nil
@@ -97,7 +98,7 @@ func answer(ctx context.Context, ops map[string]Handler, req frame) frame {
 	if err != nil {
 		return frame{ID: req.ID, Error: err.Error()}
 	}
-	body, err := json.Marshal(out)
+	body, err := encode(out)
 	if err != nil {
 		return frame{ID: req.ID, Error: "encode reply: " + err.Error()}
 	}
@@ -111,14 +112,17 @@ type frameWriter struct {
 
 // send drops the connection rather than wait for a reader that does not read.
 func (w *frameWriter) send(f frame) error {
-	line, err := json.Marshal(f)
+	line, err := encode(f)
 	if err != nil {
 		return err
+	}
+	if len(line) > maxFrame { // its reader would give the socket up
+		line, _ = encode(frame{ID: f.ID, Op: f.Op, Error: fmt.Sprintf("frame of %d bytes, the limit is %d", len(line), maxFrame)})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conn.SetWriteDeadline(time.Now().Add(writeDeadline))
-	if _, err := w.conn.Write(append(line, '\n')); err != nil {
+	if _, err := w.conn.Write(line); err != nil {
 		w.conn.Close()
 		return err
 	}
@@ -165,7 +169,7 @@ func (c *caller) receive(conn io.Reader) {
 }
 
 func (c *caller) call(ctx context.Context, op string, in, out any) error {
-	body, err := json.Marshal(in)
+	body, err := encode(in)
 	if err != nil {
 		return fmt.Errorf("%s: encode request: %w", op, err)
 	}
@@ -211,6 +215,18 @@ func (c *caller) forget(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pending, id)
+}
+
+// encode makes one line of JSON. The default escapes of <, > and & are for web
+// pages, and would make six bytes of one.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 func scanner(r io.Reader) *bufio.Scanner {

@@ -70,6 +70,30 @@ func TestCallsMeetTheirReplies(t *testing.T) {
 	all.Wait()
 }
 
+// TestMarkupFitsAFrame sends the largest page of the log there is, made of the
+// characters that JSON likes to escape, and then something that never fits.
+func TestMarkupFitsAFrame(t *testing.T) {
+	text := strings.Repeat("<&>\x00\"", MaxLogBytes/5)
+	client, _ := serving(t, map[string]Handler{
+		OpLog: Handle(func(context.Context, LogQuery) (LogPage, error) {
+			return LogPage{Records: []LogRecord{{Text: text}}}, nil
+		}),
+		OpKept: Handle(func(context.Context, Nothing) (Kept, error) {
+			return Kept{Data: make([]byte, maxFrame)}, nil
+		}),
+	})
+	page, err := client.Log(t.Context(), LogQuery{})
+	if err != nil || page.Records[0].Text != text {
+		t.Errorf("markup did not cross: %v", err)
+	}
+	if _, err := client.Kept(t.Context()); err == nil || !strings.Contains(err.Error(), "the limit is") {
+		t.Errorf("too much: %v", err)
+	}
+	if _, err := client.Log(t.Context(), LogQuery{}); err != nil {
+		t.Errorf("after too much: %v", err)
+	}
+}
+
 func TestPendingCallsEndWithTheSocket(t *testing.T) {
 	started := make(chan struct{})
 	client, conn := serving(t, map[string]Handler{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/diskfs/go-diskfs"
 	diskfsdisk "github.com/diskfs/go-diskfs/disk"
 	"github.com/diskfs/go-diskfs/filesystem"
+
+	"golang.org/x/sys/unix"
 )
 
 // fatImage makes an image of one FAT file system.
@@ -189,6 +192,36 @@ func TestScanRefusesTwo(t *testing.T) {
 	b.add("sdb", "2048", labelled("REVEILLE"))
 	if _, err := b.wait(10 * time.Second); err == nil || !strings.Contains(err.Error(), "2 file systems are labelled REVEILLE (sda1, sdb)") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestScanIsNotHeldByASickDisk has a disk whose open never returns, as a FIFO
+// without a writer: the other one is found in time, try after try, and the
+// sick one costs one thread.
+func TestScanIsNotHeldByASickDisk(t *testing.T) {
+	b := newBlockDevices(t)
+	b.add("sda", "2048", labelled("REVEILLE"))
+	sick := filepath.Join(b.dev, "sdb")
+	if err := unix.Mkfifo(sick, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // lets the probe end
+		if w, err := os.OpenFile(sick, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			w.Close()
+		}
+	})
+	b.show("sdb", "2048")
+	s := newScan(b.sys, b.dev)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		got, err := s.wait(ctx)
+		cancel()
+		if err != nil || got != "sda" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	if _, seen, _ := s.once(t.Context()); !slices.Contains(seen, "sdb does not answer") {
+		t.Errorf("said %q", seen)
 	}
 }
 

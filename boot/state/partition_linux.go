@@ -25,23 +25,29 @@ type Partition struct {
 	dir    string
 }
 
+// Finder looks for the state partition. It is kept from one try to the next,
+// for it remembers which disks do not answer.
+type Finder struct{ scan *scan }
+
+// NewFinder returns a finder that has not looked yet.
+func NewFinder() *Finder { return &Finder{newScan("/sys/class/block", "/dev")} }
+
 // Mount waits until ctx ends for the file system labelled REVEILLE, on a whole
 // disk or on a partition, and mounts it on dir. Its error then says what was
 // there instead. Two of them are refused: the wrong one would look like a node
-// that was never enrolled.
+// that was never enrolled. A disk that does not answer holds nobody.
 //
 // vfat and the character sets it wants (nls_cp437, nls_ascii) must be in the
-// kernel or loaded.
-func Mount(ctx context.Context, dir string) (*Partition, error) {
-	s := newScan("/sys/class/block", "/dev")
-	device, err := s.wait(ctx)
+// kernel or loaded. One call at a time.
+func (f *Finder) Mount(ctx context.Context, dir string) (*Partition, error) {
+	device, err := f.scan.wait(ctx)
 	if err != nil {
 		return nil, &tpm.Error{Outcome: tpm.Unreadable, Err: err}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create mount point: %w", err)
 	}
-	if err := mountFAT(filepath.Join("/dev", device), dir); err != nil {
+	if err := mountFAT(f.scan.node(device), dir); err != nil {
 		return nil, &tpm.Error{Outcome: tpm.Unreadable, Detail: "mount " + device, Err: err}
 	}
 	return &Partition{Device: device, dir: dir}, nil

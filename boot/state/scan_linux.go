@@ -19,15 +19,21 @@ const (
 	// probeTimeout: a disk that spins up takes some 10 s for its first sector.
 	// A sick one can take minutes, and must not hold the others.
 	probeTimeout = 15 * time.Second
+	// twinTimeout: how long after the first state partition the other disks are
+	// waited for, since a second one would be refused.
+	twinTimeout = 2 * time.Second
+	// manyDisks is more than a machine has: a probe that ends after its round
+	// leaves its result for the next.
+	manyDisks = 1024
 )
 
 // scan looks through the block devices. A disk is probed in a goroutine of its
-// own, for a sick one may not return.
+// own, for a sick one may not return, and never twice at a time, for each
+// goroutine that hangs in the kernel is a thread.
 type scan struct {
 	sys, dev string
 	pending  map[string]bool // probes under way, also of earlier rounds
 	results  chan probe
-	done     chan struct{} // closed when nobody waits for results any more
 }
 
 type probe struct {
@@ -37,12 +43,11 @@ type probe struct {
 }
 
 func newScan(sys, dev string) *scan {
-	return &scan{sys: sys, dev: dev, pending: map[string]bool{}, results: make(chan probe), done: make(chan struct{})}
+	return &scan{sys: sys, dev: dev, pending: map[string]bool{}, results: make(chan probe, manyDisks)}
 }
 
-// wait scans until there is one state partition, or ctx ends. It is called once.
+// wait scans until there is one state partition, or ctx ends.
 func (s *scan) wait(ctx context.Context) (string, error) {
-	defer close(s.done)
 	for {
 		found, seen, err := s.once(ctx)
 		switch {
@@ -94,17 +99,18 @@ func (s *scan) once(ctx context.Context) (found, seen []string, err error) {
 			delete(awaited, p.device)
 			if p.err == nil && p.label == Label {
 				found = append(found, p.device)
+				timeout.Reset(twinTimeout)
 			} else {
 				seen = append(seen, p.String())
 			}
+			continue
 		case <-timeout.C:
-			for d := range awaited {
-				seen = append(seen, d+" does not answer")
-			}
-			clear(awaited)
 		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("%d disks not read yet: %w", len(awaited), context.Cause(ctx))
 		}
+		for d := range awaited {
+			seen = append(seen, d+" does not answer")
+		}
+		break
 	}
 	slices.Sort(found)
 	slices.Sort(seen)
@@ -112,11 +118,13 @@ func (s *scan) once(ctx context.Context) (found, seen []string, err error) {
 }
 
 func (s *scan) probe(device string) {
-	label, err := probeLabel(filepath.Join(s.dev, strings.ReplaceAll(device, "!", "/"))) // sysfs writes cciss!c0d0
-	select {
-	case s.results <- probe{device, label, err}:
-	case <-s.done:
-	}
+	label, err := probeLabel(s.node(device))
+	s.results <- probe{device, label, err}
+}
+
+// node is the path of a device; sysfs writes cciss!c0d0 for cciss/c0d0.
+func (s *scan) node(device string) string {
+	return filepath.Join(s.dev, strings.ReplaceAll(device, "!", "/"))
 }
 
 func (p probe) String() string {
