@@ -29,9 +29,11 @@ const (
 	lastWords = 2 * time.Second
 )
 
-// keepAgent runs the agent for as long as the machine runs.
+// keepAgent runs the agent for as long as the machine runs, or until it has
+// died so often that only a restart of the machine is left to try.
 func (i *Init) keepAgent(ctx context.Context) {
 	delay := firstRestart
+	var loop crashLoop
 	for n := uint64(1); ; n++ {
 		begun := time.Now()
 		reason := i.runAgent(ctx, n)
@@ -41,6 +43,9 @@ func (i *Init) keepAgent(ctx context.Context) {
 		if time.Since(begun) > stableAgent {
 			delay = firstRestart
 		}
+		if loop.died(console.BootTime()) && i.leaveLoop() {
+			return
+		}
 		i.error("agent %d ended: %s; starting it again in %s", n, reason, delay)
 		if !pause(ctx, delay) {
 			return
@@ -49,32 +54,72 @@ func (i *Init) keepAgent(ctx context.Context) {
 	}
 }
 
+// leaveLoop restarts the machine out of a crash loop, and tells whether it
+// does: not so soon after the last time that it would be a loop of reboots,
+// and not if nothing can count those.
+func (i *Init) leaveLoop() bool {
+	crashed := fmt.Sprintf("the agent crashed %d times within %s", loopDeaths, loopWindow)
+	now, wait, err := i.forced.force(console.BootTime())
+	switch {
+	case err != nil:
+		i.error("%s; going on without a reboot: %v", crashed, err)
+		return false
+	case !now:
+		i.error("%s, and so it was before the last reboot; next reboot in %s if it goes on", crashed, wait.Round(time.Second))
+		return false
+	}
+	i.end(proc.Restart{How: proc.Reboot, Reason: crashed})
+	return true
+}
+
+// forgive ends the count of forced reboots once the agent has lived for longer
+// than a crash loop takes.
+func (i *Init) forgive(ctx context.Context) {
+	for pause(ctx, time.Minute) {
+		i.mu.Lock()
+		lived := time.Since(i.agentBegun)
+		i.mu.Unlock()
+		if lived < loopWindow {
+			continue
+		}
+		n, err := bounded(diskPatience, i.forced.count)
+		if err == nil && n > 0 {
+			_, err = bounded(diskPatience, func() (struct{}, error) { return struct{}{}, i.forced.set(0) })
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
 // runAgent runs one incarnation to its end, and returns why it ended.
 func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 	words := console.NewCrashCollector(console.DefaultCrashHead, console.DefaultCrashTail, func(line string) {
 		i.log.Append(proc.AgentName, console.Warn, line) // it prints nothing there but its end
 	})
-	p, err := i.liveAgent(incarnation, words)
-	if err != nil {
-		p = proc.Process{Spec: proc.Spec{Name: proc.AgentName, Incarnation: incarnation}, Started: console.BootTime()}
-		p.Exit = &proc.Exit{Code: -1, At: p.Started}
-		if ctx.Err() == nil {
-			i.publish(p, err.Error(), words)
-		}
-		return err.Error()
+	p, cause, err := i.liveAgent(incarnation, words)
+	ended := cause
+	switch {
+	case err != nil: // it never lived
+		now := console.BootTime()
+		p = proc.Process{Spec: proc.Spec{Name: proc.AgentName, Incarnation: incarnation}, Started: now, Exit: &proc.Exit{Code: -1, At: now}}
+		cause, ended = err.Error(), err.Error()
+	case cause == "":
+		ended = p.Exit.String()
 	}
 	if ctx.Err() == nil {
-		i.publish(p, "", words)
+		i.publish(p, cause, words)
 	}
-	return p.Exit.String()
+	return ended
 }
 
 // liveAgent starts an incarnation, serves it, and returns once it is dead and
-// all it said is in the log and in words. Its error is that of the start.
-func (i *Init) liveAgent(incarnation uint64, words io.Writer) (proc.Process, error) {
+// all it said is in the log and in words. cause is why init ended it, if init
+// did. The error is that of the start.
+func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, cause string, err error) {
 	pair, err := newAgentSockets()
 	if err != nil {
-		return proc.Process{}, err
+		return p, "", err
 	}
 	defer pair.close()
 	spec := proc.Spec{
@@ -89,8 +134,9 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (proc.Process, err
 		Stderr: func(r io.Reader) { _, _ = io.Copy(words, r) }, // ends with the pipe
 	}, pair.logTheirs, pair.controlTheirs)
 	if err != nil {
-		return proc.Process{}, err
+		return p, "", err
 	}
+	i.born()
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
 	logged := make(chan struct{})
@@ -101,9 +147,14 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (proc.Process, err
 		}
 	}()
 
-	p, err := i.table.Wait(context.Background(), proc.AgentName, incarnation)
+	alive, dead := context.WithCancel(context.Background())
+	hung := make(chan string, 1)
+	go func() { hung <- i.endHung(alive, incarnation) }()
+	p, err = i.table.Wait(context.Background(), proc.AgentName, incarnation)
+	dead()
+	cause = <-hung
 	if err != nil {
-		return p, err // cannot be: we hold the row
+		return p, cause, err // cannot be: we hold the row
 	}
 	drained, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
@@ -112,7 +163,7 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (proc.Process, err
 	case <-logged:
 	case <-drained.Done():
 	}
-	return p, nil
+	return p, cause, nil
 }
 
 // publish puts a dead agent's last words on record, after all it had logged.

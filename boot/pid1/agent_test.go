@@ -215,3 +215,72 @@ func TestAgentComesBack(t *testing.T) {
 	stop()
 	<-done
 }
+
+// TestHungAgent wants a silent agent asked where it is and then dead, with a
+// crash that says so, whatever it does with signals and however long its dump.
+func TestHungAgent(t *testing.T) {
+	for _, c := range []struct {
+		role, trace string
+		kept        int // bytes that the crash collector keeps at least
+	}{
+		{"hung", "pid1.runFakeAgent", console.DefaultCrashHead},
+		{"stopped", "pid1.runFakeAgent", 100},
+	} {
+		t.Run(c.role, func(t *testing.T) {
+			i, ctx := newTestInit(t, c.role)
+			i.hungAfter = time.Second
+			begun := time.Now()
+			if got := i.runAgent(ctx, 1); got != "hung: no progress for 1s" {
+				t.Errorf("ended: %q", got)
+			}
+			if took := time.Since(begun); took > 8*time.Second {
+				t.Errorf("took %s", took)
+			}
+			crash := texts(i, console.CrashOrigin)
+			if len(crash) != 2 || !strings.HasPrefix(crash[0], "agent crashed: hung: no progress for 1s") {
+				t.Fatalf("on record: %.500q", crash)
+			}
+			if !strings.Contains(crash[1], "SIGQUIT: quit") || !strings.Contains(crash[1], c.trace) || len(crash[1]) < c.kept {
+				t.Errorf("the trace has %d bytes: %.500s", len(crash[1]), crash[1])
+			}
+			if i.crashes.Count != 1 || i.crashes.Last != "hung: no progress for 1s" {
+				t.Errorf("counted: %+v", i.crashes)
+			}
+		})
+	}
+}
+
+// TestReportsAreProgress: an agent that reports is left alone.
+func TestReportsAreProgress(t *testing.T) {
+	i, ctx := newTestInit(t, "reports")
+	i.hungAfter = 500 * time.Millisecond
+	if got := i.runAgent(ctx, 1); got != "exit status 5" {
+		t.Errorf("ended: %q", got)
+	}
+}
+
+// TestLoopEndsInReboot: a machine whose agent dies again and again restarts
+// once it has been up for long enough, and only if that can be counted.
+func TestLoopEndsInReboot(t *testing.T) {
+	i, _ := newTestInit(t, "two")
+	i.forced = ledger{t.TempDir(), "reboots"}
+	if i.leaveLoop() {
+		t.Error("reboots without a count")
+	}
+	i.forced = newDisk(t)
+	if !i.leaveLoop() {
+		t.Error("no reboot")
+	}
+	if r := <-i.stopped; r.How != proc.Reboot || !strings.Contains(r.Reason, "crashed 10 times") {
+		t.Errorf("ends with %+v", r)
+	}
+	if err := i.forced.set(1000); err != nil {
+		t.Fatal(err)
+	}
+	if up := console.BootTime(); up < lastBackoff && i.leaveLoop() {
+		t.Errorf("reboots again, %s up", up)
+	}
+	if log := wholeLog(i); !strings.Contains(log, "going on without a reboot: the state partition is not mounted") {
+		t.Errorf("the log:\n%s", log)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"reveille/boot/proc"
 	"reveille/console"
@@ -30,7 +31,7 @@ func (i *Init) operations() map[string]proc.Handler {
 func (i *Init) setStage(_ context.Context, p proc.Progress) (proc.Nothing, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.progress = p
+	i.progress, i.heard = p, time.Now()
 	return proc.Nothing{}, nil
 }
 

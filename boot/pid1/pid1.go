@@ -35,11 +35,16 @@ type Init struct {
 	table   *proc.Table
 	stopped chan proc.Restart // the first request to end wins
 	records *recorder
+	forced  ledger
 
-	mu       sync.Mutex
-	progress proc.Progress
-	crashes  proc.Crashes
-	kept     []byte // a secret of the agent's: never logged
+	hungAfter time.Duration // hungAfter; tests have less patience
+
+	mu         sync.Mutex
+	progress   proc.Progress
+	heard      time.Time // the agent's last sign of life
+	agentBegun time.Time // when the agent was started
+	crashes    proc.Crashes
+	kept       []byte // a secret of the agent's: never logged
 }
 
 func newInit(o Options) *Init {
@@ -48,6 +53,10 @@ func newInit(o Options) *Init {
 		log:     console.NewLog(console.DefaultLimits(), console.BootTime),
 		table:   proc.NewTable(console.BootTime),
 		stopped: make(chan proc.Restart, 1),
+		forced:  forced,
+
+		hungAfter: hungAfter,
+		heard:     time.Now(), agentBegun: time.Now(),
 	}
 	i.screens = console.NewEngine(i.log, console.Options{State: i.state, Threshold: console.Info})
 	i.records = newRecorder(bootID, newRecordDisk(o.BuildID), i.say)
@@ -73,6 +82,7 @@ func Run(o Options) {
 	go i.obey()
 	go i.records.run()
 	go i.keepAgent(ctx)
+	go i.forgive(ctx)
 	r := <-i.stopped
 	cancel()
 	i.stop(r)

@@ -1,0 +1,64 @@
+package pid1
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"reveille/boot/proc"
+)
+
+const (
+	// hungAfter is how long an agent may give no sign of life. It gives one
+	// every 2 s; a machine so busy that fifteen of them are late is no use
+	// either.
+	hungAfter = 30 * time.Second
+	// dumpGrace is what a hung agent gets to print its goroutines: 12 MB of
+	// them took under 2 s, on an idle machine.
+	dumpGrace = 10 * time.Second
+)
+
+// born notes that an incarnation begins its life, which is a sign of life too.
+func (i *Init) born() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.agentBegun = time.Now()
+	i.heard = i.agentBegun
+}
+
+func (i *Init) silence() time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return time.Since(i.heard)
+}
+
+// endHung ends the incarnation if it goes silent: first it is asked for its
+// goroutines, which become its crash text, then it is killed. It returns the
+// cause of the death, or "" once ctx, the incarnation's life, is over.
+func (i *Init) endHung(ctx context.Context, incarnation uint64) (cause string) {
+	for {
+		left := i.hungAfter - i.silence()
+		if left <= 0 {
+			break
+		}
+		if !pause(ctx, left) {
+			return ""
+		}
+	}
+	cause = fmt.Sprintf("hung: no progress for %s", i.hungAfter)
+	i.error("agent %d %s; asking it where it is, then killing it", incarnation, cause)
+	// One that was stopped (SIGSTOP) takes no signal before it goes on.
+	i.signalAgent(incarnation, syscall.SIGQUIT)
+	i.signalAgent(incarnation, syscall.SIGCONT)
+	if pause(ctx, dumpGrace) {
+		i.warn("agent %d did not end within %s of SIGQUIT; killing", incarnation, dumpGrace)
+		i.signalAgent(incarnation, syscall.SIGKILL)
+	}
+	return cause
+}
+
+func (i *Init) signalAgent(incarnation uint64, sig syscall.Signal) {
+	// An error means that it is dead already, which is what is wanted, ignoring.
+	_ = i.table.Signal(proc.AgentName, incarnation, sig)
+}
