@@ -117,6 +117,9 @@ func (n *Node) findVault(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if readOnly, err := p.ReadOnly(); err != nil || readOnly {
+		n.said.log(log, slog.LevelWarn, "state partition "+p.Device+" is read-only: what changes in this boot is lost with it")
+	}
 	n.track.Explain("config", func() string { return "waiting for the TPM to answer" })
 	dev, why := tpm.Open(ctx, tpm.Options{})
 	if why != nil {

@@ -67,7 +67,8 @@ func (n *Node) parameters(ctx context.Context) error {
 		n.said.log(n.logger("params"), slog.LevelWarn, "looked for node parameters in "+looked.String())
 		return n.showProblems(err)
 	}
-	n.logger("params").Info("looked for node parameters in " + looked.String())
+	n.logger("params").Info("node parameters from " + p.Source)
+	n.logger("params").Debug("looked for node parameters in " + looked.String())
 	n.params = p
 	if err := unix.Sethostname([]byte(p.Name)); err != nil {
 		n.logger("params").Warn("set hostname: " + err.Error() + ", going on without it")

@@ -62,15 +62,6 @@ func (e *Engine) SetThreshold(origin string, least Level) {
 	e.thresholds.Store(&m)
 }
 
-// ClearThreshold puts an origin back to Options.Threshold.
-func (e *Engine) ClearThreshold(origin string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m := maps.Clone(*e.thresholds.Load())
-	delete(m, cleanOrigin(origin))
-	e.thresholds.Store(&m)
-}
-
 // maxCatchUp is how many earlier records a new console is offered: its lanes
 // hold no more than some hundred lines anyway.
 const maxCatchUp = 1024

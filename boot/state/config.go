@@ -65,7 +65,6 @@ type Config struct {
 	Directory          []byte    `json:"directory,omitempty"`          // the exact signed bytes
 	DirectorySignature []byte    `json:"directorySignature,omitempty"` // ASN.1 DER
 	ClusterTime        time.Time `json:"clusterTime,omitzero"`         // last known; the clock never goes before it
-	Network            string    `json:"network,omitempty"`            // last network document that worked
 }
 
 // wireConfig is the one place where the key is written: the sealed body.

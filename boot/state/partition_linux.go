@@ -102,19 +102,6 @@ func (p *Partition) Vault(dev *tpm.TPM, why error, mode tpm.Mode) *Vault {
 	return newVault(newFolder(filepath.Join(p.dir, folderName)), dev, why, mode)
 }
 
-// ReadFile reads reveille/<name>, at most limit bytes: a longer file is an
-// error. fs.ErrNotExist when there is none.
-func (p *Partition) ReadFile(name string, limit int64) ([]byte, error) {
-	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("read %q: not below the state partition", name)
-	}
-	b, err := readBounded(filepath.Join(p.dir, folderName, name), limit+1)
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("read %s: longer than %d bytes", name, limit)
-	}
-	return b, err
-}
-
 // ReadOnly tells whether writes are refused: the disk is read-only, or the
 // kernel found the file system broken (errors=remount-ro) since the mount.
 func (p *Partition) ReadOnly() (bool, error) {
@@ -123,28 +110,4 @@ func (p *Partition) ReadOnly() (bool, error) {
 		return false, fmt.Errorf("ask for state partition: %w", err)
 	}
 	return st.Flags&unix.ST_RDONLY != 0, nil
-}
-
-// Unmount writes everything and unmounts, until ctx ends; a disk that hangs
-// then keeps a goroutine, not the caller. A file that is still open does not
-// hold it: the file system is detached and leaves with that file.
-func (p *Partition) Unmount(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() {
-		unix.Sync()
-		err := unix.Unmount(p.dir, 0)
-		if errors.Is(err, unix.EBUSY) {
-			err = unix.Unmount(p.dir, unix.MNT_DETACH)
-		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return fmt.Errorf("unmount state partition: %w", err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("unmount state partition: %w", context.Cause(ctx))
-	}
 }

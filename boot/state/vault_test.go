@@ -26,7 +26,6 @@ func enrolled(mode tpm.Mode) Config {
 	c.Certificate, c.CA = []byte("certificate"), []byte("ca")
 	c.Directory, c.DirectorySignature = []byte("directory"), []byte("signature")
 	c.ClusterTime = time.Date(2026, 11, 30, 19, 0, 0, 0, time.UTC)
-	c.Network = "version: 2\n"
 	return c
 }
 
