@@ -37,7 +37,7 @@ type services struct {
 func (s *services) handler() http.Handler {
 	mux := http.NewServeMux()
 	opts := []connect.HandlerOption{
-		connect.WithReadMaxBytes(maxRequest),
+		connect.WithConditionalHandlerOptions(limitRequest),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.answer)),
 		connect.WithRecover(s.recovered),
 	}
@@ -51,6 +51,14 @@ func (s *services) handler() http.Handler {
 	path, h = clusterv1connect.NewOperatorServiceHandler(s.operator, opts...)
 	mount(path, h, identity.RoleOperator)
 	return mux
+}
+
+// limitRequest bounds what a caller may make us hold.
+func limitRequest(spec connect.Spec) []connect.HandlerOption {
+	if spec.Procedure == clusterv1connect.MembershipServiceUploadBundleProcedure {
+		return []connect.HandlerOption{connect.WithReadMaxBytes(maxUpload)}
+	}
+	return []connect.HandlerOption{connect.WithReadMaxBytes(maxRequest)}
 }
 
 // withDeadline bounds a request, except for logs that may be followed.

@@ -23,6 +23,8 @@ const (
 	nodesKey       = root + "nodes/"       // + node name
 	presenceKey    = root + "presence/"    // + node name
 	keysKey        = root + "keys/"        // + hex SHA-256 of the node's public key
+	bundleListsKey = root + "bundlelists/" // + node name
+	bundlesKey     = root + "bundles/"     // + node name / bundle id
 )
 
 // One etcd transaction takes milliseconds, up to a second on a tired disk;

@@ -251,6 +251,13 @@ func (c *controller) Heartbeat(ctx context.Context, req *clusterv1.HeartbeatRequ
 	return resp, nil
 }
 
+func (c *controller) UploadBundle(_ context.Context, req *clusterv1.UploadBundleRequest) (*clusterv1.UploadBundleResponse, error) {
+	if err := c.book("upload " + string(req.GetRecord())); err != nil {
+		return nil, err
+	}
+	return new(clusterv1.UploadBundleResponse), nil
+}
+
 // serve serves on l until the test, or its bubble, ends.
 func (c *controller) serve(t *testing.T, l net.Listener) *http.Server {
 	t.Helper()

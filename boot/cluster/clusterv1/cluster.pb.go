@@ -1766,6 +1766,419 @@ func (x *LogRecord) GetLost() uint64 {
 	return 0
 }
 
+type UploadBundleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BootId        string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"` // of the boot that sends it
+	Record        []byte                 `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`               // of boot/crash, checksummed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadBundleRequest) Reset() {
+	*x = UploadBundleRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadBundleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadBundleRequest) ProtoMessage() {}
+
+func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadBundleRequest.ProtoReflect.Descriptor instead.
+func (*UploadBundleRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *UploadBundleRequest) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *UploadBundleRequest) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+type UploadBundleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadBundleResponse) Reset() {
+	*x = UploadBundleResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadBundleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadBundleResponse) ProtoMessage() {}
+
+func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadBundleResponse.ProtoReflect.Descriptor instead.
+func (*UploadBundleResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *UploadBundleResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// Bundle is what a list shows of a crash record.
+type Bundle struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // 16 hex digits of the record's checksum
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // agent, init, kernel
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"` // by the node's clock; unset for the kernel's
+	Received      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=received,proto3" json:"received,omitempty"`
+	BootId        string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"` // empty for the kernel's
+	BuildId       string                 `protobuf:"bytes,7,opt,name=build_id,json=buildId,proto3" json:"build_id,omitempty"`
+	Stage         string                 `protobuf:"bytes,8,opt,name=stage,proto3" json:"stage,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,9,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the agent
+	Uptime        *durationpb.Duration   `protobuf:"bytes,10,opt,name=uptime,proto3" json:"uptime,omitempty"`
+	Size          uint32                 `protobuf:"varint,11,opt,name=size,proto3" json:"size,omitempty"` // of the record, bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bundle) Reset() {
+	*x = Bundle{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bundle) ProtoMessage() {}
+
+func (x *Bundle) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bundle.ProtoReflect.Descriptor instead.
+func (*Bundle) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Bundle) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Bundle) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Bundle) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Bundle) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Bundle) GetReceived() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Received
+	}
+	return nil
+}
+
+func (x *Bundle) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Bundle) GetBuildId() string {
+	if x != nil {
+		return x.BuildId
+	}
+	return ""
+}
+
+func (x *Bundle) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Bundle) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Bundle) GetUptime() *durationpb.Duration {
+	if x != nil {
+		return x.Uptime
+	}
+	return nil
+}
+
+func (x *Bundle) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+type ListBundlesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBundlesRequest) Reset() {
+	*x = ListBundlesRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBundlesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBundlesRequest) ProtoMessage() {}
+
+func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBundlesRequest.ProtoReflect.Descriptor instead.
+func (*ListBundlesRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ListBundlesRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type ListBundlesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundles       []*Bundle              `protobuf:"bytes,1,rep,name=bundles,proto3" json:"bundles,omitempty"` // oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBundlesResponse) Reset() {
+	*x = ListBundlesResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBundlesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBundlesResponse) ProtoMessage() {}
+
+func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBundlesResponse.ProtoReflect.Descriptor instead.
+func (*ListBundlesResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListBundlesResponse) GetBundles() []*Bundle {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
+}
+
+type GetBundleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBundleRequest) Reset() {
+	*x = GetBundleRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBundleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBundleRequest) ProtoMessage() {}
+
+func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBundleRequest.ProtoReflect.Descriptor instead.
+func (*GetBundleRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *GetBundleRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *GetBundleRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetBundleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundle        *Bundle                `protobuf:"bytes,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Record        []byte                 `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBundleResponse) Reset() {
+	*x = GetBundleResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBundleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBundleResponse) ProtoMessage() {}
+
+func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBundleResponse.ProtoReflect.Descriptor instead.
+func (*GetBundleResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetBundleResponse) GetBundle() *Bundle {
+	if x != nil {
+		return x.Bundle
+	}
+	return nil
+}
+
+func (x *GetBundleResponse) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 var File_boot_cluster_clusterv1_cluster_proto protoreflect.FileDescriptor
 
 const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
@@ -1890,7 +2303,35 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x06origin\x18\x03 \x01(\tR\x06origin\x12\x14\n" +
 	"\x05level\x18\x04 \x01(\tR\x05level\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12\x12\n" +
-	"\x04lost\x18\x06 \x01(\x04R\x04lost*i\n" +
+	"\x04lost\x18\x06 \x01(\x04R\x04lost\"F\n" +
+	"\x13UploadBundleRequest\x12\x17\n" +
+	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
+	"\x06record\x18\x02 \x01(\fR\x06record\"&\n" +
+	"\x14UploadBundleResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xdf\x02\n" +
+	"\x06Bundle\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x126\n" +
+	"\breceived\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\breceived\x12\x17\n" +
+	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x19\n" +
+	"\bbuild_id\x18\a \x01(\tR\abuildId\x12\x14\n" +
+	"\x05stage\x18\b \x01(\tR\x05stage\x12 \n" +
+	"\vincarnation\x18\t \x01(\x04R\vincarnation\x121\n" +
+	"\x06uptime\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x06uptime\x12\x12\n" +
+	"\x04size\x18\v \x01(\rR\x04size\"(\n" +
+	"\x12ListBundlesRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"L\n" +
+	"\x13ListBundlesResponse\x125\n" +
+	"\abundles\x18\x01 \x03(\v2\x1b.reveille.cluster.v1.BundleR\abundles\"6\n" +
+	"\x10GetBundleRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"`\n" +
+	"\x11GetBundleResponse\x123\n" +
+	"\x06bundle\x18\x01 \x01(\v2\x1b.reveille.cluster.v1.BundleR\x06bundle\x12\x16\n" +
+	"\x06record\x18\x02 \x01(\fR\x06record*i\n" +
 	"\aTpmMode\x12\x18\n" +
 	"\x14TPM_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11TPM_MODE_REQUIRED\x10\x01\x12\x16\n" +
@@ -1914,17 +2355,20 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x19REFUSAL_KIND_TPM_REQUIRED\x10\b\x12\x18\n" +
 	"\x14REFUSAL_KIND_INVALID\x10\t2b\n" +
 	"\x10EnrolmentService\x12N\n" +
-	"\x05Enrol\x12!.reveille.cluster.v1.EnrolRequest\x1a\".reveille.cluster.v1.EnrolResponse2\xbc\x01\n" +
+	"\x05Enrol\x12!.reveille.cluster.v1.EnrolRequest\x1a\".reveille.cluster.v1.EnrolResponse2\xa1\x02\n" +
 	"\x11MembershipService\x12K\n" +
 	"\x04Join\x12 .reveille.cluster.v1.JoinRequest\x1a!.reveille.cluster.v1.JoinResponse\x12Z\n" +
-	"\tHeartbeat\x12%.reveille.cluster.v1.HeartbeatRequest\x1a&.reveille.cluster.v1.HeartbeatResponse2\xdb\x03\n" +
+	"\tHeartbeat\x12%.reveille.cluster.v1.HeartbeatRequest\x1a&.reveille.cluster.v1.HeartbeatResponse\x12c\n" +
+	"\fUploadBundle\x12(.reveille.cluster.v1.UploadBundleRequest\x1a).reveille.cluster.v1.UploadBundleResponse2\x99\x05\n" +
 	"\x0fOperatorService\x12c\n" +
 	"\fCreateTicket\x12(.reveille.cluster.v1.CreateTicketRequest\x1a).reveille.cluster.v1.CreateTicketResponse\x12Z\n" +
 	"\tListNodes\x12%.reveille.cluster.v1.ListNodesRequest\x1a&.reveille.cluster.v1.ListNodesResponse\x12T\n" +
 	"\aGetNode\x12#.reveille.cluster.v1.GetNodeRequest\x1a$.reveille.cluster.v1.GetNodeResponse\x12]\n" +
 	"\n" +
 	"RemoveNode\x12&.reveille.cluster.v1.RemoveNodeRequest\x1a'.reveille.cluster.v1.RemoveNodeResponse\x12R\n" +
-	"\bNodeLogs\x12$.reveille.cluster.v1.NodeLogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x012Y\n" +
+	"\bNodeLogs\x12$.reveille.cluster.v1.NodeLogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12`\n" +
+	"\vListBundles\x12'.reveille.cluster.v1.ListBundlesRequest\x1a(.reveille.cluster.v1.ListBundlesResponse\x12Z\n" +
+	"\tGetBundle\x12%.reveille.cluster.v1.GetBundleRequest\x1a&.reveille.cluster.v1.GetBundleResponse2Y\n" +
 	"\vNodeService\x12J\n" +
 	"\x04Logs\x12 .reveille.cluster.v1.LogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01B!Z\x1freveille/boot/cluster/clusterv1b\x06proto3"
 
@@ -1941,7 +2385,7 @@ func file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_boot_cluster_clusterv1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
 	(TpmMode)(0),                  // 0: reveille.cluster.v1.TpmMode
 	(NodeState)(0),                // 1: reveille.cluster.v1.NodeState
@@ -1970,8 +2414,15 @@ var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
 	(*LogsRequest)(nil),           // 24: reveille.cluster.v1.LogsRequest
 	(*NodeLogsRequest)(nil),       // 25: reveille.cluster.v1.NodeLogsRequest
 	(*LogRecord)(nil),             // 26: reveille.cluster.v1.LogRecord
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*UploadBundleRequest)(nil),   // 27: reveille.cluster.v1.UploadBundleRequest
+	(*UploadBundleResponse)(nil),  // 28: reveille.cluster.v1.UploadBundleResponse
+	(*Bundle)(nil),                // 29: reveille.cluster.v1.Bundle
+	(*ListBundlesRequest)(nil),    // 30: reveille.cluster.v1.ListBundlesRequest
+	(*ListBundlesResponse)(nil),   // 31: reveille.cluster.v1.ListBundlesResponse
+	(*GetBundleRequest)(nil),      // 32: reveille.cluster.v1.GetBundleRequest
+	(*GetBundleResponse)(nil),     // 33: reveille.cluster.v1.GetBundleResponse
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
 }
 var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	2,  // 0: reveille.cluster.v1.Refusal.kind:type_name -> reveille.cluster.v1.RefusalKind
@@ -1979,52 +2430,63 @@ var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	0,  // 2: reveille.cluster.v1.EnrolRequest.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
 	6,  // 3: reveille.cluster.v1.EnrolResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	0,  // 4: reveille.cluster.v1.EnrolResponse.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	27, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	34, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
 	13, // 6: reveille.cluster.v1.JoinRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	27, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	28, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	34, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	35, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	6,  // 9: reveille.cluster.v1.JoinResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	13, // 10: reveille.cluster.v1.HeartbeatRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	27, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	28, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	34, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	35, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	6,  // 13: reveille.cluster.v1.HeartbeatResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	14, // 14: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
-	28, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
+	35, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
 	1,  // 16: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
 	13, // 17: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
-	27, // 18: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
-	27, // 19: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
-	27, // 20: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
+	34, // 18: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
+	34, // 19: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	34, // 20: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
 	0,  // 21: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	28, // 22: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
-	27, // 23: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
+	35, // 22: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
+	34, // 23: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
 	15, // 24: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
 	15, // 25: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
 	24, // 26: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
-	28, // 27: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
-	7,  // 28: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
-	9,  // 29: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
-	11, // 30: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
-	16, // 31: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
-	18, // 32: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
-	20, // 33: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
-	22, // 34: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
-	25, // 35: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
-	24, // 36: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
-	8,  // 37: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
-	10, // 38: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
-	12, // 39: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
-	17, // 40: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
-	19, // 41: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
-	21, // 42: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
-	23, // 43: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
-	26, // 44: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
-	26, // 45: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
-	37, // [37:46] is the sub-list for method output_type
-	28, // [28:37] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	35, // 27: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
+	34, // 28: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
+	34, // 29: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
+	35, // 30: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
+	29, // 31: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
+	29, // 32: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
+	7,  // 33: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
+	9,  // 34: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
+	11, // 35: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
+	27, // 36: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
+	16, // 37: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
+	18, // 38: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
+	20, // 39: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
+	22, // 40: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
+	25, // 41: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
+	30, // 42: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
+	32, // 43: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
+	24, // 44: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
+	8,  // 45: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
+	10, // 46: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
+	12, // 47: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
+	28, // 48: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
+	17, // 49: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
+	19, // 50: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
+	21, // 51: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
+	23, // 52: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
+	26, // 53: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
+	31, // 54: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
+	33, // 55: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
+	26, // 56: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
+	45, // [45:57] is the sub-list for method output_type
+	33, // [33:45] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_boot_cluster_clusterv1_cluster_proto_init() }
@@ -2038,7 +2500,7 @@ func file_boot_cluster_clusterv1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_boot_cluster_clusterv1_cluster_proto_rawDesc), len(file_boot_cluster_clusterv1_cluster_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   24,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -421,6 +421,148 @@ func (x *Presence) GetStatus() *clusterv1.NodeStatus {
 	return nil
 }
 
+// Bundles lists the crash records of a node name, oldest first.
+type Bundles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundles       []*StoredBundle        `protobuf:"bytes,1,rep,name=bundles,proto3" json:"bundles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bundles) Reset() {
+	*x = Bundles{}
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bundles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bundles) ProtoMessage() {}
+
+func (x *Bundles) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bundles.ProtoReflect.Descriptor instead.
+func (*Bundles) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_storev1_store_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Bundles) GetBundles() []*StoredBundle {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
+}
+
+type StoredBundle struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundle        *clusterv1.Bundle      `protobuf:"bytes,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Stored        uint32                 `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"` // bytes in the store
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredBundle) Reset() {
+	*x = StoredBundle{}
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredBundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredBundle) ProtoMessage() {}
+
+func (x *StoredBundle) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredBundle.ProtoReflect.Descriptor instead.
+func (*StoredBundle) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_storev1_store_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *StoredBundle) GetBundle() *clusterv1.Bundle {
+	if x != nil {
+		return x.Bundle
+	}
+	return nil
+}
+
+func (x *StoredBundle) GetStored() uint32 {
+	if x != nil {
+		return x.Stored
+	}
+	return 0
+}
+
+// BundleRecord is the record itself.
+type BundleRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Zstd          []byte                 `protobuf:"bytes,1,opt,name=zstd,proto3" json:"zstd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleRecord) Reset() {
+	*x = BundleRecord{}
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleRecord) ProtoMessage() {}
+
+func (x *BundleRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleRecord.ProtoReflect.Descriptor instead.
+func (*BundleRecord) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_storev1_store_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *BundleRecord) GetZstd() []byte {
+	if x != nil {
+		return x.Zstd
+	}
+	return nil
+}
+
 var File_boot_cluster_storev1_store_proto protoreflect.FileDescriptor
 
 const file_boot_cluster_storev1_store_proto_rawDesc = "" +
@@ -458,7 +600,14 @@ const file_boot_cluster_storev1_store_proto_rawDesc = "" +
 	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12\x14\n" +
 	"\x05boots\x18\a \x01(\rR\x05boots\x12+\n" +
 	"\x11config_generation\x18\b \x01(\x04R\x10configGeneration\x127\n" +
-	"\x06status\x18\t \x01(\v2\x1f.reveille.cluster.v1.NodeStatusR\x06statusB\x1fZ\x1dreveille/boot/cluster/storev1b\x06proto3"
+	"\x06status\x18\t \x01(\v2\x1f.reveille.cluster.v1.NodeStatusR\x06status\"D\n" +
+	"\aBundles\x129\n" +
+	"\abundles\x18\x01 \x03(\v2\x1f.reveille.store.v1.StoredBundleR\abundles\"[\n" +
+	"\fStoredBundle\x123\n" +
+	"\x06bundle\x18\x01 \x01(\v2\x1b.reveille.cluster.v1.BundleR\x06bundle\x12\x16\n" +
+	"\x06stored\x18\x02 \x01(\rR\x06stored\"\"\n" +
+	"\fBundleRecord\x12\x12\n" +
+	"\x04zstd\x18\x01 \x01(\fR\x04zstdB\x1fZ\x1dreveille/boot/cluster/storev1b\x06proto3"
 
 var (
 	file_boot_cluster_storev1_store_proto_rawDescOnce sync.Once
@@ -472,32 +621,38 @@ func file_boot_cluster_storev1_store_proto_rawDescGZIP() []byte {
 	return file_boot_cluster_storev1_store_proto_rawDescData
 }
 
-var file_boot_cluster_storev1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_boot_cluster_storev1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_boot_cluster_storev1_store_proto_goTypes = []any{
 	(*Cluster)(nil),               // 0: reveille.store.v1.Cluster
 	(*Ticket)(nil),                // 1: reveille.store.v1.Ticket
 	(*Node)(nil),                  // 2: reveille.store.v1.Node
 	(*KeyOwner)(nil),              // 3: reveille.store.v1.KeyOwner
 	(*Presence)(nil),              // 4: reveille.store.v1.Presence
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(clusterv1.TpmMode)(0),        // 6: reveille.cluster.v1.TpmMode
-	(*clusterv1.NodeStatus)(nil),  // 7: reveille.cluster.v1.NodeStatus
+	(*Bundles)(nil),               // 5: reveille.store.v1.Bundles
+	(*StoredBundle)(nil),          // 6: reveille.store.v1.StoredBundle
+	(*BundleRecord)(nil),          // 7: reveille.store.v1.BundleRecord
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(clusterv1.TpmMode)(0),        // 9: reveille.cluster.v1.TpmMode
+	(*clusterv1.NodeStatus)(nil),  // 10: reveille.cluster.v1.NodeStatus
+	(*clusterv1.Bundle)(nil),      // 11: reveille.cluster.v1.Bundle
 }
 var file_boot_cluster_storev1_store_proto_depIdxs = []int32{
-	5, // 0: reveille.store.v1.Ticket.created:type_name -> google.protobuf.Timestamp
-	5, // 1: reveille.store.v1.Ticket.expires:type_name -> google.protobuf.Timestamp
-	5, // 2: reveille.store.v1.Ticket.used:type_name -> google.protobuf.Timestamp
-	6, // 3: reveille.store.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	5, // 4: reveille.store.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
-	5, // 5: reveille.store.v1.Node.removed:type_name -> google.protobuf.Timestamp
-	5, // 6: reveille.store.v1.Presence.joined:type_name -> google.protobuf.Timestamp
-	5, // 7: reveille.store.v1.Presence.last_seen:type_name -> google.protobuf.Timestamp
-	7, // 8: reveille.store.v1.Presence.status:type_name -> reveille.cluster.v1.NodeStatus
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	8,  // 0: reveille.store.v1.Ticket.created:type_name -> google.protobuf.Timestamp
+	8,  // 1: reveille.store.v1.Ticket.expires:type_name -> google.protobuf.Timestamp
+	8,  // 2: reveille.store.v1.Ticket.used:type_name -> google.protobuf.Timestamp
+	9,  // 3: reveille.store.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
+	8,  // 4: reveille.store.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
+	8,  // 5: reveille.store.v1.Node.removed:type_name -> google.protobuf.Timestamp
+	8,  // 6: reveille.store.v1.Presence.joined:type_name -> google.protobuf.Timestamp
+	8,  // 7: reveille.store.v1.Presence.last_seen:type_name -> google.protobuf.Timestamp
+	10, // 8: reveille.store.v1.Presence.status:type_name -> reveille.cluster.v1.NodeStatus
+	6,  // 9: reveille.store.v1.Bundles.bundles:type_name -> reveille.store.v1.StoredBundle
+	11, // 10: reveille.store.v1.StoredBundle.bundle:type_name -> reveille.cluster.v1.Bundle
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_boot_cluster_storev1_store_proto_init() }
@@ -511,7 +666,7 @@ func file_boot_cluster_storev1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_boot_cluster_storev1_store_proto_rawDesc), len(file_boot_cluster_storev1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -53,6 +53,9 @@ const (
 	// MembershipServiceHeartbeatProcedure is the fully-qualified name of the MembershipService's
 	// Heartbeat RPC.
 	MembershipServiceHeartbeatProcedure = "/reveille.cluster.v1.MembershipService/Heartbeat"
+	// MembershipServiceUploadBundleProcedure is the fully-qualified name of the MembershipService's
+	// UploadBundle RPC.
+	MembershipServiceUploadBundleProcedure = "/reveille.cluster.v1.MembershipService/UploadBundle"
 	// OperatorServiceCreateTicketProcedure is the fully-qualified name of the OperatorService's
 	// CreateTicket RPC.
 	OperatorServiceCreateTicketProcedure = "/reveille.cluster.v1.OperatorService/CreateTicket"
@@ -67,6 +70,12 @@ const (
 	// OperatorServiceNodeLogsProcedure is the fully-qualified name of the OperatorService's NodeLogs
 	// RPC.
 	OperatorServiceNodeLogsProcedure = "/reveille.cluster.v1.OperatorService/NodeLogs"
+	// OperatorServiceListBundlesProcedure is the fully-qualified name of the OperatorService's
+	// ListBundles RPC.
+	OperatorServiceListBundlesProcedure = "/reveille.cluster.v1.OperatorService/ListBundles"
+	// OperatorServiceGetBundleProcedure is the fully-qualified name of the OperatorService's GetBundle
+	// RPC.
+	OperatorServiceGetBundleProcedure = "/reveille.cluster.v1.OperatorService/GetBundle"
 	// NodeServiceLogsProcedure is the fully-qualified name of the NodeService's Logs RPC.
 	NodeServiceLogsProcedure = "/reveille.cluster.v1.NodeService/Logs"
 )
@@ -155,6 +164,9 @@ type MembershipServiceClient interface {
 	Join(context.Context, *clusterv1.JoinRequest) (*clusterv1.JoinResponse, error)
 	// Heartbeat reports the node's status; the absence of it makes a node lost.
 	Heartbeat(context.Context, *clusterv1.HeartbeatRequest) (*clusterv1.HeartbeatResponse, error)
+	// UploadBundle hands a crash record over. Idempotent by the record's
+	// content; once it is answered, the node may forget the record.
+	UploadBundle(context.Context, *clusterv1.UploadBundleRequest) (*clusterv1.UploadBundleResponse, error)
 }
 
 // NewMembershipServiceClient constructs a client for the reveille.cluster.v1.MembershipService
@@ -180,13 +192,20 @@ func NewMembershipServiceClient(httpClient connect.HTTPClient, baseURL string, o
 			connect.WithSchema(membershipServiceMethods.ByName("Heartbeat")),
 			connect.WithClientOptions(opts...),
 		),
+		uploadBundle: connect.NewClient[clusterv1.UploadBundleRequest, clusterv1.UploadBundleResponse](
+			httpClient,
+			baseURL+MembershipServiceUploadBundleProcedure,
+			connect.WithSchema(membershipServiceMethods.ByName("UploadBundle")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // membershipServiceClient implements MembershipServiceClient.
 type membershipServiceClient struct {
-	join      *connect.Client[clusterv1.JoinRequest, clusterv1.JoinResponse]
-	heartbeat *connect.Client[clusterv1.HeartbeatRequest, clusterv1.HeartbeatResponse]
+	join         *connect.Client[clusterv1.JoinRequest, clusterv1.JoinResponse]
+	heartbeat    *connect.Client[clusterv1.HeartbeatRequest, clusterv1.HeartbeatResponse]
+	uploadBundle *connect.Client[clusterv1.UploadBundleRequest, clusterv1.UploadBundleResponse]
 }
 
 // Join calls reveille.cluster.v1.MembershipService.Join.
@@ -207,6 +226,15 @@ func (c *membershipServiceClient) Heartbeat(ctx context.Context, req *clusterv1.
 	return nil, err
 }
 
+// UploadBundle calls reveille.cluster.v1.MembershipService.UploadBundle.
+func (c *membershipServiceClient) UploadBundle(ctx context.Context, req *clusterv1.UploadBundleRequest) (*clusterv1.UploadBundleResponse, error) {
+	response, err := c.uploadBundle.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // MembershipServiceHandler is an implementation of the reveille.cluster.v1.MembershipService
 // service.
 type MembershipServiceHandler interface {
@@ -214,6 +242,9 @@ type MembershipServiceHandler interface {
 	Join(context.Context, *clusterv1.JoinRequest) (*clusterv1.JoinResponse, error)
 	// Heartbeat reports the node's status; the absence of it makes a node lost.
 	Heartbeat(context.Context, *clusterv1.HeartbeatRequest) (*clusterv1.HeartbeatResponse, error)
+	// UploadBundle hands a crash record over. Idempotent by the record's
+	// content; once it is answered, the node may forget the record.
+	UploadBundle(context.Context, *clusterv1.UploadBundleRequest) (*clusterv1.UploadBundleResponse, error)
 }
 
 // NewMembershipServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -235,12 +266,20 @@ func NewMembershipServiceHandler(svc MembershipServiceHandler, opts ...connect.H
 		connect.WithSchema(membershipServiceMethods.ByName("Heartbeat")),
 		connect.WithHandlerOptions(opts...),
 	)
+	membershipServiceUploadBundleHandler := connect.NewUnaryHandlerSimple(
+		MembershipServiceUploadBundleProcedure,
+		svc.UploadBundle,
+		connect.WithSchema(membershipServiceMethods.ByName("UploadBundle")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/reveille.cluster.v1.MembershipService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case MembershipServiceJoinProcedure:
 			membershipServiceJoinHandler.ServeHTTP(w, r)
 		case MembershipServiceHeartbeatProcedure:
 			membershipServiceHeartbeatHandler.ServeHTTP(w, r)
+		case MembershipServiceUploadBundleProcedure:
+			membershipServiceUploadBundleHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -258,6 +297,10 @@ func (UnimplementedMembershipServiceHandler) Heartbeat(context.Context, *cluster
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.MembershipService.Heartbeat is not implemented"))
 }
 
+func (UnimplementedMembershipServiceHandler) UploadBundle(context.Context, *clusterv1.UploadBundleRequest) (*clusterv1.UploadBundleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.MembershipService.UploadBundle is not implemented"))
+}
+
 // OperatorServiceClient is a client for the reveille.cluster.v1.OperatorService service.
 type OperatorServiceClient interface {
 	CreateTicket(context.Context, *clusterv1.CreateTicketRequest) (*clusterv1.CreateTicketResponse, error)
@@ -266,6 +309,8 @@ type OperatorServiceClient interface {
 	RemoveNode(context.Context, *clusterv1.RemoveNodeRequest) (*clusterv1.RemoveNodeResponse, error)
 	// NodeLogs relays NodeService.Logs of the named node.
 	NodeLogs(context.Context, *clusterv1.NodeLogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error)
+	ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error)
+	GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the reveille.cluster.v1.OperatorService service.
@@ -309,6 +354,18 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("NodeLogs")),
 			connect.WithClientOptions(opts...),
 		),
+		listBundles: connect.NewClient[clusterv1.ListBundlesRequest, clusterv1.ListBundlesResponse](
+			httpClient,
+			baseURL+OperatorServiceListBundlesProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListBundles")),
+			connect.WithClientOptions(opts...),
+		),
+		getBundle: connect.NewClient[clusterv1.GetBundleRequest, clusterv1.GetBundleResponse](
+			httpClient,
+			baseURL+OperatorServiceGetBundleProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetBundle")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -319,6 +376,8 @@ type operatorServiceClient struct {
 	getNode      *connect.Client[clusterv1.GetNodeRequest, clusterv1.GetNodeResponse]
 	removeNode   *connect.Client[clusterv1.RemoveNodeRequest, clusterv1.RemoveNodeResponse]
 	nodeLogs     *connect.Client[clusterv1.NodeLogsRequest, clusterv1.LogRecord]
+	listBundles  *connect.Client[clusterv1.ListBundlesRequest, clusterv1.ListBundlesResponse]
+	getBundle    *connect.Client[clusterv1.GetBundleRequest, clusterv1.GetBundleResponse]
 }
 
 // CreateTicket calls reveille.cluster.v1.OperatorService.CreateTicket.
@@ -362,6 +421,24 @@ func (c *operatorServiceClient) NodeLogs(ctx context.Context, req *clusterv1.Nod
 	return c.nodeLogs.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// ListBundles calls reveille.cluster.v1.OperatorService.ListBundles.
+func (c *operatorServiceClient) ListBundles(ctx context.Context, req *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error) {
+	response, err := c.listBundles.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetBundle calls reveille.cluster.v1.OperatorService.GetBundle.
+func (c *operatorServiceClient) GetBundle(ctx context.Context, req *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error) {
+	response, err := c.getBundle.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the reveille.cluster.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	CreateTicket(context.Context, *clusterv1.CreateTicketRequest) (*clusterv1.CreateTicketResponse, error)
@@ -370,6 +447,8 @@ type OperatorServiceHandler interface {
 	RemoveNode(context.Context, *clusterv1.RemoveNodeRequest) (*clusterv1.RemoveNodeResponse, error)
 	// NodeLogs relays NodeService.Logs of the named node.
 	NodeLogs(context.Context, *clusterv1.NodeLogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error
+	ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error)
+	GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -409,6 +488,18 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("NodeLogs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceListBundlesHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListBundlesProcedure,
+		svc.ListBundles,
+		connect.WithSchema(operatorServiceMethods.ByName("ListBundles")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceGetBundleHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetBundleProcedure,
+		svc.GetBundle,
+		connect.WithSchema(operatorServiceMethods.ByName("GetBundle")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/reveille.cluster.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceCreateTicketProcedure:
@@ -421,6 +512,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceRemoveNodeHandler.ServeHTTP(w, r)
 		case OperatorServiceNodeLogsProcedure:
 			operatorServiceNodeLogsHandler.ServeHTTP(w, r)
+		case OperatorServiceListBundlesProcedure:
+			operatorServiceListBundlesHandler.ServeHTTP(w, r)
+		case OperatorServiceGetBundleProcedure:
+			operatorServiceGetBundleHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -448,6 +543,14 @@ func (UnimplementedOperatorServiceHandler) RemoveNode(context.Context, *clusterv
 
 func (UnimplementedOperatorServiceHandler) NodeLogs(context.Context, *clusterv1.NodeLogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.NodeLogs is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.ListBundles is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.GetBundle is not implemented"))
 }
 
 // NodeServiceClient is a client for the reveille.cluster.v1.NodeService service.
