@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"reveille/boot/cluster/operator"
 )
@@ -21,7 +22,7 @@ type journal struct {
 	kernel, others, flood int    // records
 	gaps                  uint64 // records that are gone
 	linux, started        bool   // the first lines of the kernel and of init
-	first                 string // uptime of init's first line
+	handed, first         time.Duration // uptime when the kernel started /init, and of init's first line
 	memory                string
 }
 
@@ -46,6 +47,9 @@ func (j *journal) take(r operator.Record) {
 	case "kernel":
 		j.kernel++
 		j.linux = j.linux || strings.HasPrefix(r.Text, "Linux version")
+		if strings.HasPrefix(r.Text, "Run /init as init process") {
+			j.handed = seconds(r.UptimeSeconds)
+		}
 	case "svc/flood":
 		j.flood++
 	default:
@@ -53,12 +57,14 @@ func (j *journal) take(r operator.Record) {
 	}
 	if r.Origin == "init" && !j.started {
 		j.started = true
-		j.first = fmt.Sprintf("%.3f s", r.UptimeSeconds)
+		j.first = seconds(r.UptimeSeconds)
 	}
 	if strings.HasPrefix(r.Text, "resident memory") {
 		j.memory = r.Text
 	}
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // complete wants every record that is gone to be one of the flood's: those of
 // the kernel and of the agent must all be there.

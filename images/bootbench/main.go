@@ -51,6 +51,7 @@ func run(ctx context.Context, build string, rounds int) error {
 	took := make([][2][]time.Duration, len(kinds))
 	var problems []error
 	var last journal
+	var handed, first []time.Duration
 	for round := range rounds {
 		for i, k := range kinds {
 			times, log, err := life(ctx, build, k.pace)
@@ -64,6 +65,7 @@ func run(ctx context.Context, build string, rounds int) error {
 				took[i][b] = append(took[i][b], d)
 			}
 			last = log
+			handed, first = append(handed, log.handed), append(first, log.first)
 			fmt.Printf("round %d  %-18s enrol %5.1f s, rejoin %5.1f s, log: %d kernel and %d other records, %d of %d lines of the flood\n",
 				round+1, k.name, times[0].Seconds(), times[1].Seconds(), log.kernel, log.others, log.flood, floodLines)
 		}
@@ -81,7 +83,8 @@ func run(ctx context.Context, build string, rounds int) error {
 		}
 		fmt.Println()
 	}
-	fmt.Printf("first line of init at %s of guest time; %s\n", last.first, last.memory)
+	fmt.Printf("kernel start to /init %.2f s, to init's first line %.2f s (guest time, medians)\n", median(handed).Seconds(), median(first).Seconds())
+	fmt.Println(last.memory)
 	return errors.Join(problems...)
 }
 
