@@ -61,6 +61,7 @@ func (n *Node) parameters(ctx context.Context) error {
 		n.said.log(n.logger("params"), slog.LevelWarn, err.Error()+", going on to other sources")
 	} else {
 		volumes[0].Dir = strings.TrimPrefix(p.Dir(), "/")
+		n.stateMounted(ctx)
 	}
 	p, looked, err := params.Load(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
 	if err != nil {

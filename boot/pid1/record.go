@@ -54,21 +54,21 @@ func newRecorder(bootID func() string, disk recordDisk, say func(console.Level, 
 	}
 }
 
-// newRecord makes a record of a crash of the agent, with the end of the log.
-func (i *Init) newRecord(c console.CrashReport) crash.Record {
+// recordOf makes a record of a crash, with the end of the log at that time.
+func recordOf(kind crash.Kind, c console.CrashReport, log []byte) crash.Record {
 	f := c.Facts
 	host, _ := os.Hostname() // the agent sets it; none is none
 	return crash.Record{
-		Kind: crash.Agent, BootID: i.records.bootID(), Node: host, Build: f.Build,
+		Kind: kind, BootID: bootID(), Node: host, Build: f.Build,
 		Incarnation: uint64(f.Incarnation), Stage: f.Stage, Uptime: f.Uptime, Ran: f.Ran, Time: time.Now().UTC(),
 		WaitStatus: f.WaitStatus, Reason: c.Reason, Frame: c.Frame, Summary: c.Summary,
-		Trace: []byte(c.Trace), Written: c.Written, Log: logTail(i.log),
+		Trace: []byte(c.Trace), Written: c.Written, Log: log,
 	}
 }
 
-// record keeps a crash. It waits for nothing but memory.
+// record keeps a crash of the agent. It waits for nothing but memory.
 func (i *Init) record(c console.CrashReport) {
-	i.records.add(i.newRecord(c).Encode())
+	i.records.add(recordOf(crash.Agent, c, logTail(i.log)).Encode())
 }
 
 // tailRecords and tailBytes bound the log in a record: what happened in the
