@@ -29,7 +29,7 @@ const (
 
 // ReadPstore reads a mounted pstore. What is broken in there is left out: it
 // is memory that survived a crash. A file system without files, or none, is
-// an empty harvest.
+// an empty harvest. The error is the first of perhaps many.
 func ReadPstore(fsys fs.FS) (Harvest, error) {
 	var h Harvest
 	entries, err := fs.ReadDir(fsys, ".")
@@ -63,7 +63,7 @@ func ReadPstore(fsys fs.FS) (Harvest, error) {
 		}
 	}
 	h.Records = append(h.Records, kernelRecords(dumps)...)
-	return h, errors.Join(errs...)
+	return h, cmp.Or(errs...)
 }
 
 func readSome(fsys fs.FS, name string) ([]byte, error) {

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ type Store struct {
 }
 
 // OpenStore reads what dir holds, oldest first. A folder that does not exist
-// yet holds nothing. It writes nothing.
+// yet holds nothing. It writes nothing. Its error is the first of perhaps many.
 func OpenStore(dir string) (*Store, []Stored, error) {
 	s := &Store{dir: dir}
 	var all []Stored
@@ -60,7 +61,7 @@ func OpenStore(dir string) (*Store, []Stored, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Stored) int { return a.Time.Compare(b.Time) })
-	return s, all, errors.Join(errs...)
+	return s, all, cmp.Or(errs...)
 }
 
 func (s *Store) path(i int) string { return filepath.Join(s.dir, fmt.Sprintf("crash.%d", i)) }

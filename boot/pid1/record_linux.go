@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -145,9 +146,7 @@ func (r *recorder) takeOver(found []crash.Stored) {
 // writeDisk brings the disk to what memory says.
 func (r *recorder) writeDisk() error {
 	d := &r.disk
-	if err := d.store.Prepare(); err != nil {
-		r.complain(err) // a full disk may still have room for some
-	}
+	errs := []error{d.store.Prepare()} // a full disk may still have room for some
 	r.mu.Lock()
 	gone := r.gone
 	r.gone = nil
@@ -161,7 +160,6 @@ func (r *recorder) writeDisk() error {
 		}
 	}
 	r.mu.Unlock()
-	var errs []error
 	for _, id := range gone {
 		errs = append(errs, d.store.Remove(id))
 	}
@@ -176,7 +174,7 @@ func (r *recorder) writeDisk() error {
 		r.say(console.Info, "crash record %s is on disk: %s", p.ID, p.Line())
 	}
 	r.clearPstore()
-	return errors.Join(errs...)
+	return cmp.Or(errs...) // the others will say the same
 }
 
 // clearPstore gives the kernel its storage back, once what it held is safe or

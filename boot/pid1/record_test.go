@@ -1,0 +1,278 @@
+package pid1
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"reveille/boot/crash"
+	"reveille/boot/proc"
+	"reveille/console"
+)
+
+// machine is a place for records over several boots of a test.
+type machine struct {
+	t        *testing.T
+	dir      string
+	boots    int
+	mounted  bool
+	readOnly bool // the partition's folder cannot be made
+}
+
+func newMachine(t *testing.T) *machine { return &machine{t: t, dir: t.TempDir(), mounted: true} }
+
+// said is a log of lines.
+type said struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *said) say(level console.Level, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, string(level.Letter())+" "+fmt.Sprintf(format, args...))
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n")
+}
+
+// boot is a recorder of a new boot, not running.
+func (m *machine) boot() (*recorder, *said) {
+	m.boots++
+	id := fmt.Sprintf("boot%d", m.boots)
+	dir := filepath.Join(m.dir, "state", "reveille", "crash")
+	if m.readOnly {
+		dir = "/proc/reveille/crash"
+	}
+	log := new(said)
+	r := newRecorder(func() string { return id }, recordDisk{
+		dir: dir, mounted: func() bool { return m.mounted }, build: "test",
+		pstore: filepath.Join(m.dir, "pstore"), pmsg: filepath.Join(m.dir, "pmsg0"),
+		watchdog: filepath.Join(m.dir, "watchdog*"),
+	}, log.say)
+	return r, log
+}
+
+// die adds a record of this boot.
+func (r *recorder) die(n int) (id string) {
+	raw := crash.Record{Kind: crash.Agent, BootID: r.bootID(), Incarnation: uint64(n), Reason: fmt.Sprintf("panic: %d", n),
+		Time: time.Unix(int64(n), 0).UTC(), Trace: bytes.Repeat([]byte("goroutine\n"), 10000)}.Encode()
+	r.add(raw)
+	return crash.ID(raw)
+}
+
+func (r *recorder) ids(t *testing.T) string {
+	t.Helper()
+	list, err := r.list(t.Context(), proc.Nothing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, id := range list {
+		ids = append(ids, id.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func wantLines(t *testing.T, log *said, want ...string) {
+	t.Helper()
+	for i, line := range want {
+		want[i] = strings.ReplaceAll(line, "\n", " ")
+	}
+	if got := log.String(); got != strings.Join(want, "\n") {
+		t.Errorf("said\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// TestRecordOutlivesThePower: a crash, the power goes, and the next boot has
+// the record, says what happened, and forgets it when the cluster has it.
+func TestRecordOutlivesThePower(t *testing.T) {
+	m := newMachine(t)
+	r, log := m.boot()
+	if wait := r.work(); wait != nothingToDo {
+		t.Errorf("looks again in %s", wait)
+	}
+	id := r.die(1)
+	r.work()
+	wantLines(t, log, "I previous boot ?: unknown: no boot before this one is on record",
+		"I crash record "+id+" is on disk: agent crash: panic: 1")
+
+	r, log = m.boot()
+	r.work()
+	wantLines(t, log, "W previous boot boot1: agent crash: panic: 1; power lost, or reset, before the cluster heard of it")
+	if got := r.ids(t); got != id {
+		t.Fatalf("pending %s, want %s", got, id)
+	}
+	raw, err := r.give(t.Context(), proc.RecordID{ID: id})
+	if err != nil || crash.ID(raw.Data) != id {
+		t.Errorf("got another record, %v", err)
+	}
+	if _, err := r.forget(t.Context(), proc.RecordID{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+
+	r, log = m.boot()
+	r.work()
+	wantLines(t, log, "W previous boot boot2: power loss: no ordered stop and no crash on record: power lost, or reset")
+	if got := r.ids(t); got != "" {
+		t.Errorf("pending %s", got)
+	}
+}
+
+func TestOrderedStopIsClean(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.run() }()
+	id := r.die(1)
+	r.end("reboot: asked by operator")
+	<-ended
+
+	r, log := m.boot()
+	r.work()
+	wantLines(t, log, "I previous boot boot1: clean: reboot: asked by operator")
+	if got := r.ids(t); got != id {
+		t.Errorf("pending %s, want %s: a stop must not lose a record", got, id)
+	}
+}
+
+// TestCrashBeforeTheMount is kept in memory and written when the disk is there.
+func TestCrashBeforeTheMount(t *testing.T) {
+	m := newMachine(t)
+	m.mounted = false
+	r, log := m.boot()
+	id := r.die(1)
+	if wait := r.work(); wait != lookForDisk {
+		t.Errorf("looks again in %s", wait)
+	}
+	if got := r.ids(t); got != id {
+		t.Errorf("pending %s", got)
+	}
+	m.mounted = true
+	r.work()
+	if !strings.Contains(log.String(), "I crash record "+id+" is on disk") {
+		t.Errorf("said %s", log)
+	}
+}
+
+// TestBadDiskIsSaidOnce: whatever a disk refuses, records stay in memory.
+func TestBadDiskIsSaidOnce(t *testing.T) {
+	m := newMachine(t)
+	m.readOnly = true
+	r, log := m.boot()
+	var want []string
+	for n := range maxPending + 3 {
+		want = append(want, r.die(n))
+		if wait := r.work(); wait != tryDisk {
+			t.Errorf("looks again in %s", wait)
+		}
+	}
+	if got := strings.Count(log.String(), "W "); got != 1 {
+		t.Errorf("%d warnings:\n%s", got, log)
+	}
+	if got := r.ids(t); got != strings.Join(want[3:], " ") {
+		t.Errorf("pending %s", got)
+	}
+	r.disk.endBoot(r, "reboot")
+}
+
+func TestNewestRecordsStay(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+	var want []string
+	for n := range 2 * maxPending {
+		want = append(want, r.die(n))
+		r.work()
+	}
+	r, _ = m.boot()
+	r.work()
+	if got := r.ids(t); got != strings.Join(want[maxPending:], " ") {
+		t.Errorf("pending %s, want %s", got, strings.Join(want[maxPending:], " "))
+	}
+}
+
+// TestPstoreIsHarvested: the kernel's dump becomes a record, the verdict, and
+// pstore is cleared once the record is safe.
+func TestPstoreIsHarvested(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+
+	r, log := m.boot()
+	dump := filepath.Join(m.dir, "pstore", "dmesg-ramoops-0")
+	if err := os.Mkdir(filepath.Dir(dump), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dump, []byte("Panic#1 Part1\n<0>[    2.1] Kernel panic - not syncing: sysrq triggered crash\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+	id := r.ids(t)
+	wantLines(t, log, "W previous boot boot1: kernel panic: sysrq triggered crash",
+		"I crash record "+id+" is on disk: kernel panic: sysrq triggered crash")
+	if _, err := os.Stat(dump); !os.IsNotExist(err) {
+		t.Errorf("the dump is still there: %v", err)
+	}
+}
+
+func TestWatchdogIsNamed(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+	if err := os.WriteFile(filepath.Join(m.dir, "watchdog0"), []byte("32\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, log := m.boot()
+	r.work()
+	wantLines(t, log, "W previous boot boot1: watchdog: the hardware watchdog reset the machine")
+}
+
+// TestRecordHasTheLogAndNoSecret makes a record as init does.
+func TestRecordHasTheLogAndNoSecret(t *testing.T) {
+	i := newInit(Options{BuildID: "test"})
+	defer i.screens.Close(context.Background())
+	if _, err := i.keep(t.Context(), proc.Kept{Data: []byte("the-kept-secret")}); err != nil {
+		t.Fatal(err)
+	}
+	i.log.Append("kernel", console.Info, "Kernel command line: quiet reveille.node=dGhlLXRpY2tldA== panic=-1")
+	for n := range 5000 {
+		i.log.Append("netcfg", console.Info, fmt.Sprintf("line %d", n))
+	}
+	words := console.NewCrashCollector(console.DefaultCrashHead, console.DefaultCrashTail, nil)
+	fmt.Fprint(words, "panic: boom\n\ngoroutine 1 [running]:\nreveille/boot.join(0x1)\n\t/x/boot/member.go:7 +0x1d\n")
+	report := console.Summarise(console.CrashFacts{Process: "agent", Incarnation: 3, Stage: "join", WaitStatus: "exit status 2"}, words.Text())
+	report.Publish(i.log)
+	i.record(report)
+
+	list, _ := i.records.list(t.Context(), proc.Nothing{})
+	raw, err := i.records.give(t.Context(), list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := crash.Parse(raw.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Reason != "panic: boom" || r.Frame != "reveille/boot.join (boot/member.go:7)" || r.Incarnation != 3 || r.Stage != "join" || string(r.Trace) != report.Trace {
+		t.Errorf("got %+v", r)
+	}
+	if text := string(r.Log); !strings.HasSuffix(text, "I line 4999\n") || len(text) > tailBytes || strings.Contains(text, "boom") {
+		t.Errorf("%d bytes of log, at its end %q", len(text), text[max(len(text)-200, 0):])
+	}
+	for _, secret := range []string{"the-kept-secret", "dGhlLXRpY2tldA"} {
+		if bytes.Contains(raw.Data, []byte(secret)) {
+			t.Errorf("%s is in the record", secret)
+		}
+	}
+}
