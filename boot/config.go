@@ -2,68 +2,15 @@ package boot
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
-	"reveille/boot/cluster/clusterv1"
 	"reveille/boot/identity"
-	"reveille/boot/join"
-	"reveille/boot/nodeapi"
 	"reveille/boot/state"
 	"reveille/tpm"
 )
-
-// opened is what the cluster gave this node, as this boot holds it.
-type opened struct {
-	vault *state.Vault
-	tpm   bool // the machine has one that can seal
-
-	mu     sync.Mutex
-	config state.Config
-	stored state.Info
-
-	key  *identity.Key
-	cert *x509.Certificate
-	ca   *x509.Certificate
-}
-
-func (o *opened) info() state.Info {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.stored
-}
-
-func (o *opened) set(c state.Config, i state.Info) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.config, o.stored = c, i
-}
-
-// now is the config as it is stored.
-func (o *opened) now() state.Config {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.config
-}
-
-// lastTime is the latest time that the cluster told and that was stored.
-func (o *opened) lastTime() time.Time {
-	return o.now().ClusterTime
-}
-
-// forgetTPM has the next try open a TPM again that did not answer.
-func (o *opened) forgetTPM() {
-	if !o.tpm {
-		o.vault = nil
-	}
-}
-
-func (o *opened) tls() tls.Certificate { return identity.Certificate(o.cert, o.ca, o.key) }
 
 // config opens what the cluster once gave this node or, on a node that was
 // never here, enrols it. Only tpm.Absent means the latter; every other fault
@@ -85,6 +32,9 @@ func (n *Node) config(ctx context.Context) error {
 		// TPM that nobody else may.
 		n.opened.forgetTPM()
 		return fmt.Errorf("open the TPM again: %w", tpm.Unresponsive)
+	}
+	if err := n.checkName(c); err != nil {
+		return err
 	}
 	if n.client == nil {
 		if n.client, err = n.newClient(); err != nil {
@@ -193,98 +143,14 @@ func (n *Node) leave(ctx context.Context) error {
 	return n.init.Keep(ctx, left)
 }
 
-func (n *Node) newClient() (*join.Client, error) {
-	return join.New(join.Config{
-		Endpoints:      n.params.Endpoints,
-		Clock:          n.trustedTime,
-		Log:            n.logger("join"),
-		WaitingIsShown: true, // by the stage that waits
-	})
-}
-
-// enrol asks the cluster to take this node in, as soon as there is a network.
-func (n *Node) enrol(ctx context.Context, c state.Config) (state.Config, error) {
-	n.track.Explain("config", func() string { return "needs the network to enrol" })
-	defer n.track.Explain("config", nil)
-	if err := n.track.Await(ctx, "network"); err != nil {
-		return c, err
-	}
-	n.track.Explain("config", n.client.Waiting)
-	key, err := identity.ParseKey(c.Key)
-	if err != nil {
-		return c, Held{Err: err, Remedy: tpm.Corrupt.Remedy()}
-	}
-	grant, err := n.client.Enrol(ctx, join.Enrolment{
-		Pin: n.params.CA, Ticket: n.params.Ticket, Name: c.NodeName, Key: key,
-		TPMMode: n.params.TPM, TPMPresent: n.opened.tpm, BootID: n.bootID, BuildID: n.build.ID,
-	})
-	if err != nil {
-		return c, refusedForGood(err)
-	}
-	if err := n.clusterTime(grant.ClusterTime); err != nil {
-		return c, err
-	}
-	c.Phase = state.Enrolled
-	c.NodeID, c.ClusterID = grant.NodeID, grant.Peer.ClusterID
-	c.Certificate, c.CA = grant.Certificate.Raw, grant.CA.Raw
-	c.Directory, c.DirectorySignature = grant.Signed.GetDirectory(), grant.Signed.GetSignature()
-	c.ClusterTime = grant.ClusterTime
-	c.TPMMode = tpm.Disabled
-	if grant.TPMMode == clusterv1.TpmMode_TPM_MODE_REQUIRED {
-		c.TPMMode = tpm.Required
-	}
-	if err := n.store(ctx, c); err != nil {
-		return c, sealedFault(err)
-	}
-	n.logger("config").Info(fmt.Sprintf("enrolled in cluster %s, stored as generation %d, sealed to %s", c.ClusterID, n.opened.info().Generation, n.opened.info().Binding))
-	return c, nil
-}
-
-// useIdentity checks that what was stored is one identity, and this node's.
-func (n *Node) useIdentity(c state.Config) error {
-	if c.NodeName != n.params.Name {
-		return Held{
-			Err:    fmt.Errorf("use stored config: it is of node %s, the node parameters say %s", c.NodeName, n.params.Name),
-			Remedy: "correct name in the node parameters and reboot",
-		}
-	}
-	o := &n.opened
-	if err := o.parse(c); err != nil {
-		return Held{Err: err, Remedy: tpm.Corrupt.Remedy()}
-	}
-	// Whoever runs code on this machine can seal a config of their own; the
-	// operator's pin is what they cannot have changed with it.
-	if identity.PinOf(o.ca) != n.params.CA {
-		return Held{
-			Err:    fmt.Errorf("use stored config: it is of a cluster with CA %s, the node parameters say %s", identity.PinOf(o.ca), n.params.CA),
-			Remedy: "correct cluster.ca in the node parameters and reboot",
-		}
-	}
-	return nil
-}
-
-// parse reads the identity in c, whose parts must belong together.
-func (o *opened) parse(c state.Config) (err error) {
-	if o.key, err = identity.ParseKey(c.Key); err != nil {
-		return fmt.Errorf("use stored config: %w", err)
-	}
-	if o.ca, err = x509.ParseCertificate(c.CA); err != nil {
-		return fmt.Errorf("use stored CA certificate: %w", err)
-	}
-	if o.cert, err = x509.ParseCertificate(c.Certificate); err != nil {
-		return fmt.Errorf("use stored certificate: %w", err)
-	}
-	want := identity.Peer{ClusterID: c.ClusterID, Role: identity.RoleNode, Name: c.NodeName}
-	return identity.CheckNode(o.cert, o.ca, want, o.key.Public())
-}
-
-func (n *Node) serveAPI(ctx context.Context) error {
-	return nodeapi.New(nodeapi.Config{
-		Listen: n.params.API.Listen,
-		TLS:    identity.ServerTLS(n.opened.ca, n.opened.tls(), n.trustedTime),
-		Logs:   initLog{n.init},
-		Log:    n.logger("nodeapi"),
-	}).Run(ctx)
+// change stores the config with one change. Changes are made one after the
+// other: the stage's own, and those that heartbeats bring.
+func (n *Node) change(ctx context.Context, edit func(*state.Config)) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	c := n.opened.now()
+	edit(&c)
+	return n.store(ctx, c)
 }
 
 // sealedFault adds the remedy, and holds the stage where only an operator can
@@ -298,13 +164,4 @@ func sealedFault(err error) error {
 		return fmt.Errorf("%w; %s", err, outcome.Remedy())
 	}
 	return Held{Err: err, Remedy: outcome.Remedy()}
-}
-
-// refusedForGood holds the stage when asking again cannot change the answer.
-func refusedForGood(err error) error {
-	var refused *join.Refused
-	if errors.As(err, &refused) || errors.Is(err, join.ErrNoTicket) {
-		return Held{Err: err}
-	}
-	return err
 }

@@ -91,13 +91,3 @@ func (n *Node) storeTime(ctx context.Context, at time.Time) error {
 	}
 	return n.change(ctx, func(c *state.Config) { c.ClusterTime = at })
 }
-
-// change stores the config with one change. Changes are made one after the
-// other: the stage's own, and those that heartbeats bring.
-func (n *Node) change(ctx context.Context, edit func(*state.Config)) error {
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	c := n.opened.now()
-	edit(&c)
-	return n.store(ctx, c)
-}

@@ -3,9 +3,20 @@ package boot
 import (
 	"context"
 
+	"reveille/boot/identity"
 	"reveille/boot/nodeapi"
 	"reveille/boot/proc"
 )
+
+// serveAPI answers operators for as long as the machine runs.
+func (n *Node) serveAPI(ctx context.Context) error {
+	return nodeapi.New(nodeapi.Config{
+		Listen: n.params.API.Listen,
+		TLS:    identity.ServerTLS(n.opened.ca, n.opened.tls(), n.trustedTime),
+		Logs:   initLog{n.init},
+		Log:    n.logger("nodeapi"),
+	}).Run(ctx)
+}
 
 // initLog is init's log as the node API serves it.
 type initLog struct{ init *proc.Client }
