@@ -55,7 +55,8 @@ func TestControllerAndOperatorCommands(t *testing.T) {
 	if out, err := operate("node", "list", "-o", "json"); err != nil || out != "[]\n" {
 		t.Errorf("node list: got %q, %v", out, err)
 	}
-	for _, args := range [][]string{{"node", "show", "n1"}, {"node", "remove", "n1"}, {"node", "logs", "n1", "-f", "--origin", "join", "--level", "warn", "--tail", "5"}} {
+	for _, args := range [][]string{{"node", "show", "n1"}, {"node", "remove", "n1"}, {"node", "logs", "n1", "-f", "--origin", "join", "--level", "warn", "--tail", "5"},
+		{"node", "bundle", "n1"}, {"node", "bundle", "n1", "0123456789abcdef", "-o", "text"}} {
 		_, err := operate(args...)
 		if err == nil || !strings.HasSuffix(err.Error(), "node n1: the cluster has no node n1; reveille node list shows the names") {
 			t.Errorf("%v: got %v", args, err)

@@ -14,7 +14,7 @@ import (
 
 func nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Ask a cluster about its nodes"}
-	cmd.AddCommand(nodeListCommand(), nodeShowCommand(), nodeRemoveCommand(), nodeLogsCommand())
+	cmd.AddCommand(nodeListCommand(), nodeShowCommand(), nodeRemoveCommand(), nodeLogsCommand(), nodeBundleCommand())
 	return cmd
 }
 

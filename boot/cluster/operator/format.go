@@ -21,8 +21,11 @@ const (
 // Formats is the help text of -o.
 const Formats = "output format: table, json or yaml"
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. "text" is table, for what is no table.
 func (f *Format) Set(s string) error {
+	if s == "text" {
+		s = string(Table)
+	}
 	switch v := Format(s); v {
 	case Table, JSON, YAML:
 		*f = v
