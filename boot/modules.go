@@ -25,6 +25,7 @@ func (n *Node) modules(ctx context.Context) error {
 		return err
 	}
 	n.loader = loader
+	n.loadKeepers()
 	for _, name := range always {
 		if err := loader.Load(name); err != nil {
 			log.Warn(err.Error() + ", going on without it")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -47,7 +48,8 @@ type Loader struct {
 	kernel kernel
 	log    *slog.Logger
 
-	mu     sync.Mutex // held while a module loads
+	mu     sync.Mutex        // held while a module loads
+	params map[string]string // of the command line, by module
 	loaded map[string]bool
 	failed map[string]string // what was logged, to say it once
 	seen   map[string]bool   // modaliases already looked up
@@ -103,7 +105,7 @@ func (l *Loader) insert(m Module) error {
 		l.log.Warn(fmt.Sprintf("loading %s takes more than %s; other modules wait for it", m.Name, slowLoad))
 	})
 	defer slow.Stop()
-	if err := l.kernel.insert(m.Path, options[m.Name]); err != nil {
+	if err := l.kernel.insert(m.Path, strings.TrimSpace(options[m.Name]+" "+l.params[m.Name])); err != nil {
 		return fmt.Errorf("load module %s: %w", m.Name, err)
 	}
 	l.loaded[m.Name] = true

@@ -111,6 +111,33 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+func TestCommandLineParameters(t *testing.T) {
+	k, l, _ := newFake(t)
+	l.SetCommandLine("quiet bonding.debug vfat.x=\"a b\" vfat.y=1 nls-cp437.z=2 .a=1 b.=2 memmap=1M$0x1f000000 reveille.node=YQ== panic=-1\n")
+	for _, name := range []string{"bonding", "vfat"} {
+		if err := l.Load(name); err != nil {
+			t.Error(err)
+		}
+	}
+	want := []string{"bonding.ko max_bonds=0 debug", "nls_cp437.ko z=2", "nls_ascii.ko", "vfat.ko x=\"a b\" y=1"}
+	if diff := cmp.Diff(want, k.inserted); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzCommandLine(f *testing.F) {
+	f.Add("a.b=c d-e.f=\"g h\" .i j. k")
+	f.Fuzz(func(t *testing.T, line string) {
+		size := 0
+		for module, params := range moduleParams(line) {
+			size += len(module) + len(params)
+		}
+		if size > 2*len(line)+1 {
+			t.Errorf("%q grows to %d bytes", line, size)
+		}
+	})
+}
+
 func TestParseEvent(t *testing.T) {
 	got, err := ParseEvent([]byte("add@/devices/pci0000:00/net/eth0\x00ACTION=add\x00SUBSYSTEM=net\x00INTERFACE=eth0\x00MODALIAS=virtio:1\x00"))
 	if err != nil {
