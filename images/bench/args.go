@@ -53,7 +53,8 @@ func (n *Node) args(fds fdTable) []string {
 			"-tpmdev", "emulator,id="+tpmState+",chardev=tpm", "-device", "tpm-crb,tpmdev="+tpmState)
 	}
 	if cfg.Disk {
-		a = append(a, "-drive", "if=none,id=state,format=raw,file="+comma(n.DiskImage()), "-device", "virtio-blk-pci,drive=state")
+		a = append(a, "-drive", "if=none,id=state,format=raw,readonly="+onOff(cfg.ReadOnly)+",file="+comma(n.DiskImage()),
+			"-device", "virtio-blk-pci,drive=state")
 	}
 	if cfg.NodeYAML != nil {
 		a = append(a, "-fw_cfg", "name=opt/reveille/node.yaml,file="+comma(n.nodeYAML()))
@@ -95,6 +96,13 @@ func (n *Node) networkArgs() []string {
 
 // comma doubles the commas of a value, QEMU's way to quote them.
 func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}
 
 func or(n, otherwise int) int {
 	if n == 0 {

@@ -16,6 +16,7 @@ type Config struct {
 	Forward  []Forward // TCP ports of this machine that lead into the node
 	TPM      bool      // a TPM 2.0 (swtpm)
 	Disk     bool      // a state disk: FAT, labelled REVEILLE
+	ReadOnly bool      // that disk refuses writes
 	Files    map[string][]byte
 	NodeYAML []byte // given as fw_cfg opt/reveille/node.yaml; nil gives none
 	Watchdog bool   // an i6300esb; the cloud kernel has no driver for it

@@ -50,6 +50,12 @@ func (n *Node) PressPower(ctx context.Context) error {
 	return n.command(ctx, "system_powerdown", nil)
 }
 
+// PressNMI presses the button that interrupts whatever the kernel does. With
+// unknown_nmi_panic on its command line it panics.
+func (n *Node) PressNMI(ctx context.Context) error {
+	return n.command(ctx, "inject-nmi", nil)
+}
+
 // SetLink plugs the cable of NIC i in or out.
 func (n *Node) SetLink(ctx context.Context, i int, up bool) error {
 	return n.command(ctx, "set_link", map[string]any{"name": nicName(i), "up": up})

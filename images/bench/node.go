@@ -80,6 +80,9 @@ func (n *Node) SetNodeYAML(b []byte) { n.cfg.NodeYAML = b }
 // SetAppend changes the end of the kernel command line for the next PowerOn.
 func (n *Node) SetAppend(s string) { n.cfg.Append = s }
 
+// SetReadOnly has the disk refuse writes from the next PowerOn on, or no more.
+func (n *Node) SetReadOnly(ro bool) { n.cfg.ReadOnly = ro }
+
 // ReplaceTPM puts another TPM in, with nothing in it. The node must be off.
 func (n *Node) ReplaceTPM() error {
 	if err := os.RemoveAll(n.tpmDir()); err != nil {
