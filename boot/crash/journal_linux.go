@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -113,5 +114,5 @@ func (j Journal) create(e Entry) error {
 		return err
 	}
 	_, err = f.Write(e.Encode())
-	return errors.Join(err, f.Sync(), f.Close(), syncDir(j.Dir), syncDir(filepath.Dir(j.Dir)))
+	return cmp.Or(err, f.Sync(), f.Close(), syncDir(j.Dir), syncDir(filepath.Dir(j.Dir)))
 }

@@ -95,7 +95,7 @@ func (s *Store) Prepare() error {
 		return nil
 	}
 	// The new entries, in all folders that may be new.
-	return errors.Join(syncDir(s.dir), syncDir(filepath.Dir(s.dir)), syncDir(filepath.Dir(filepath.Dir(s.dir))))
+	return cmp.Or(syncDir(s.dir), syncDir(filepath.Dir(s.dir)), syncDir(filepath.Dir(filepath.Dir(s.dir))))
 }
 
 // extend gives a slot its size, with zeros after what it has.
@@ -108,7 +108,7 @@ func (s *Store) extend(i int) error {
 	if err == nil && size < slotSize {
 		_, err = f.Write(make([]byte, slotSize-size))
 	}
-	return errors.Join(err, f.Sync(), f.Close())
+	return cmp.Or(err, f.Sync(), f.Close())
 }
 
 // errFull: no slot is free, and the caller named none to give way.
@@ -173,7 +173,7 @@ func overwrite(path string, b []byte) error {
 	}
 	_, err = f.WriteAt(b, 0)
 	// fdatasync: nothing but data has changed.
-	return errors.Join(err, unix.Fdatasync(int(f.Fd())), f.Close())
+	return cmp.Or(err, unix.Fdatasync(int(f.Fd())), f.Close())
 }
 
 func syncDir(dir string) error {
@@ -181,5 +181,5 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return cmp.Or(d.Sync(), d.Close())
 }

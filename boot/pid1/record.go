@@ -129,10 +129,18 @@ func (r *recorder) insert(p *pendingRecord) {
 		return
 	}
 	r.pending = append(r.pending, p)
-	for len(r.pending) > maxPending {
-		r.gone = append(r.gone, r.pending[0].ID)
-		r.pending = r.pending[1:]
+	if len(r.pending) > maxPending {
+		r.drop(r.pending[0].ID)
 	}
+}
+
+// drop forgets a record, here and, when run comes to it, on the disk. Called
+// with the lock held.
+func (r *recorder) drop(id string) {
+	if p := r.find(id); p != nil && p.saved {
+		r.gone = append(r.gone, id)
+	}
+	r.pending = slices.DeleteFunc(r.pending, func(p *pendingRecord) bool { return p.ID == id })
 }
 
 func (r *recorder) find(id string) *pendingRecord {
@@ -185,8 +193,7 @@ func (r *recorder) give(_ context.Context, id proc.RecordID) (proc.RawRecord, er
 
 func (r *recorder) forget(_ context.Context, id proc.RecordID) (proc.Nothing, error) {
 	r.mu.Lock()
-	r.pending = slices.DeleteFunc(r.pending, func(p *pendingRecord) bool { return p.ID == id.ID })
-	r.gone = append(r.gone, id.ID)
+	r.drop(id.ID)
 	r.mu.Unlock()
 	r.poke()
 	return proc.Nothing{}, nil
@@ -217,6 +224,7 @@ func (r *recorder) run() {
 		case <-r.wake:
 		case <-timer.C:
 		case e := <-r.ends:
+			r.work()
 			r.disk.endBoot(r, e.reason)
 			close(e.done)
 			return

@@ -29,6 +29,7 @@ type recordDisk struct {
 
 	// Of the one goroutine that works.
 	store   *crash.Store // nil until the partition is there
+	begun   bool         // this boot stands in the journal
 	harvest crash.Harvest
 	trouble string // with the disk, said once
 }
@@ -81,7 +82,6 @@ func (r *recorder) work() time.Duration {
 		r.complain(err)
 		return tryDisk
 	}
-	d.trouble = ""
 	return nothingToDo
 }
 
@@ -93,8 +93,8 @@ func (r *recorder) complain(err error) {
 	r.disk.trouble = err.Error()
 }
 
-// openDisk takes over what boots before this one left, says how the last of
-// them ended, and begins this boot's entry in the journal.
+// openDisk takes over what boots before this one left, and says how the last
+// of them ended.
 func (r *recorder) openDisk() {
 	d := &r.disk
 	store, found, err := crash.OpenStore(d.dir)
@@ -106,11 +106,7 @@ func (r *recorder) openDisk() {
 		r.say(console.Warn, "%v, going on without it", err)
 	}
 	r.takeOver(found)
-	journal := crash.Journal{Dir: d.dir}
-	entry, err := journal.Read()
-	if err == nil && entry.BootID == r.bootID() {
-		return // an init before us in this very boot has said it all
-	}
+	entry, err := crash.Journal{Dir: d.dir}.Read()
 	v := crash.Judge(crash.Evidence{
 		Journal: entry, Err: err, Pending: found, Harvested: d.harvest.Records, Watchdog: watchdogFired(d.watchdog),
 	})
@@ -119,9 +115,19 @@ func (r *recorder) openDisk() {
 		level = console.Info
 	}
 	r.say(level, "%s", v)
-	if err := journal.Write(crash.Entry{BootID: r.bootID(), Build: d.build}); err != nil {
-		r.complain(err)
+}
+
+// begin puts this boot into the journal, in place of the one before it.
+func (r *recorder) begin() error {
+	d := &r.disk
+	if d.begun {
+		return nil
 	}
+	if err := (crash.Journal{Dir: d.dir}).Write(crash.Entry{BootID: r.bootID(), Build: d.build}); err != nil {
+		return err
+	}
+	d.begun = true
+	return nil
 }
 
 // takeOver puts what was found before what this boot has had so far.
@@ -146,7 +152,7 @@ func (r *recorder) takeOver(found []crash.Stored) {
 // writeDisk brings the disk to what memory says.
 func (r *recorder) writeDisk() error {
 	d := &r.disk
-	errs := []error{d.store.Prepare()} // a full disk may still have room for some
+	errs := []error{r.begin(), d.store.Prepare()} // a full disk may still have room for some
 	r.mu.Lock()
 	gone := r.gone
 	r.gone = nil
@@ -171,6 +177,7 @@ func (r *recorder) writeDisk() error {
 		r.mu.Lock()
 		p.saved = true
 		r.mu.Unlock()
+		d.trouble = ""
 		r.say(console.Info, "crash record %s is on disk: %s", p.ID, p.Line())
 	}
 	r.clearPstore()

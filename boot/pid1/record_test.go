@@ -3,6 +3,7 @@ package pid1
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -162,6 +163,33 @@ func TestCrashBeforeTheMount(t *testing.T) {
 	r.work()
 	if !strings.Contains(log.String(), "I crash record "+id+" is on disk") {
 		t.Errorf("said %s", log)
+	}
+}
+
+// TestDiskThatBecameReadOnly has its files, and refuses to write them.
+func TestDiskThatBecameReadOnly(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+	files, err := filepath.Glob(filepath.Join(r.disk.dir, "*"))
+	if err != nil || len(files) != maxPending+1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	for _, f := range files { // /dev/full reads as zeros and takes nothing
+		if err := errors.Join(os.Remove(f), os.Symlink("/dev/full", f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, log := m.boot()
+	r.work()
+	id := r.die(1)
+	r.work()
+	r.disk.endBoot(r, "reboot")
+	if got := strings.Count(log.String(), "kept in memory only"); got != 1 || strings.Count(log.String(), "W ") != 1 {
+		t.Errorf("said\n%s", log)
+	}
+	if got := r.ids(t); got != id {
+		t.Errorf("pending %s", got)
 	}
 }
 
