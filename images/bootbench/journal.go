@@ -19,9 +19,9 @@ const floodLine = len("flood line 000001: the quick brown fox jumps over the laz
 
 // journal is what a node's log holds after a boot.
 type journal struct {
-	kernel, others, flood int    // records
-	gaps                  uint64 // records that are gone
-	linux, started        bool   // the first lines of the kernel and of init
+	kernel, others, flood int           // records
+	gaps                  uint64        // records that are gone
+	linux, started        bool          // the first lines of the kernel and of init
 	handed, first         time.Duration // uptime when the kernel started /init, and of init's first line
 	memory                string
 }
