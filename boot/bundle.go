@@ -34,7 +34,7 @@ func (n *Node) sendRecords(ctx context.Context) error {
 		if err := s.sendAll(ctx); err != nil {
 			pause = uploadAgain
 			if text := err.Error(); text != s.complaint {
-				n.logger("crash").Warn(fmt.Sprintf("%s; next try in %s", text, pause))
+				n.logger("bundle").Warn(fmt.Sprintf("%s; next try in %s", text, pause))
 				s.complaint = text
 			}
 		} else {
@@ -71,7 +71,7 @@ func (s *sender) sendAll(ctx context.Context) error {
 }
 
 func (s *sender) send(ctx context.Context, id string) error {
-	log := s.node.logger("crash")
+	log := s.node.logger("bundle")
 	raw, err := s.node.init.Record(ctx, id)
 	if err != nil {
 		return fmt.Errorf("ask init for crash record %s: %w", id, err)

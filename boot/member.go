@@ -36,7 +36,7 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	n.keep(ctx, "join", n.stayMember)
 	n.keep(ctx, "status", n.kickOnChange)
-	n.keep(ctx, "crash", n.sendRecords)
+	n.keep(ctx, "bundle", n.sendRecords)
 	return nil
 }
 
