@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"reveille/netcfg"
@@ -86,11 +87,12 @@ func explainNetwork(s netcfg.Status) string {
 
 // noAddress says why a network that lacks nothing it wants cannot be used.
 func noAddress(s netcfg.Status) string {
-	for _, w := range s.Waits {
-		if w.Passing {
-			return "" // in a moment
-		}
-		return "no usable address; " + w.Link + ", which is optional: " + w.Reason
+	passing := func(w netcfg.Wait) bool { return w.Passing }
+	switch {
+	case slices.ContainsFunc(s.Waits, passing):
+		return "" // in a moment
+	case len(s.Waits) > 0:
+		return "no usable address; " + s.Waits[0].Link + ", which is optional: " + s.Waits[0].Reason
 	}
 	return "no usable address: the node parameters configure none"
 }
