@@ -178,7 +178,8 @@ func (r *recorder) writeDisk() error {
 		p.saved = true
 		r.mu.Unlock()
 		d.trouble = ""
-		r.say(console.Info, "crash record %s is on disk: %s", p.ID, p.Line())
+		// Ahead of lesser lines: an operator may wait for it to cut the power.
+		r.say(console.Stage, "crash record %s is on disk: %s", p.ID, p.Line())
 	}
 	r.clearPstore()
 	return cmp.Or(errs...) // the others will say the same

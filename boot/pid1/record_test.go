@@ -105,7 +105,7 @@ func TestRecordOutlivesThePower(t *testing.T) {
 	id := r.die(1)
 	r.work()
 	wantLines(t, log, "I previous boot ?: unknown: no boot before this one is on record",
-		"I crash record "+id+" is on disk: agent crash: panic: 1")
+		"S crash record "+id+" is on disk: agent crash: panic: 1")
 
 	r, log = m.boot()
 	r.work()
@@ -161,7 +161,7 @@ func TestCrashBeforeTheMount(t *testing.T) {
 	}
 	m.mounted = true
 	r.work()
-	if !strings.Contains(log.String(), "I crash record "+id+" is on disk") {
+	if !strings.Contains(log.String(), "S crash record "+id+" is on disk") {
 		t.Errorf("said %s", log)
 	}
 }
@@ -248,7 +248,7 @@ func TestPstoreIsHarvested(t *testing.T) {
 	r.work()
 	id := r.ids(t)
 	wantLines(t, log, "W previous boot boot1: kernel panic: sysrq triggered crash",
-		"I crash record "+id+" is on disk: kernel panic: sysrq triggered crash")
+		"S crash record "+id+" is on disk: kernel panic: sysrq triggered crash")
 	if _, err := os.Stat(dump); !os.IsNotExist(err) {
 		t.Errorf("the dump is still there: %v", err)
 	}
