@@ -189,8 +189,18 @@ func Parse(b []byte) (Record, int, error) {
 	return r, n, nil
 }
 
-// measure checks the header and returns the record's length.
+// measure checks the header and returns the record's length, of which b has
+// enough.
 func measure(b []byte) (int, error) {
+	n, err := lengthOf(b)
+	if err == nil && n > len(b) {
+		err = fmt.Errorf("%w: cut off", ErrCorrupt)
+	}
+	return n, err
+}
+
+// lengthOf is the length that a header tells.
+func lengthOf(b []byte) (int, error) {
 	if len(b) < headerSize || allZero(b[:headerSize]) {
 		return 0, ErrBlank
 	}
@@ -204,7 +214,7 @@ func measure(b []byte) (int, error) {
 	for i := range 4 {
 		n += uint64(binary.LittleEndian.Uint32(b[12+4*i:]))
 	}
-	if n > MaxRecord || n > uint64(len(b)) {
+	if n > MaxRecord {
 		return 0, fmt.Errorf("%w: %d bytes long", ErrCorrupt, n)
 	}
 	return int(n), nil

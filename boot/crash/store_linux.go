@@ -45,18 +45,15 @@ func OpenStore(dir string) (*Store, []Stored, error) {
 	var errs []error
 	for i := range slots {
 		raw, err := s.read(i)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrBlank), errors.Is(err, ErrCorrupt):
+			continue // a slot without a record is a free one
+		case err != nil:
 			errs = append(errs, fmt.Errorf("read crash record: %w", err))
 			continue
 		}
-		s.ready[i] = len(raw) == slotSize
 		if st, err := Decode(raw); err == nil {
 			s.names[i] = st.ID
-			st.Raw = slices.Clone(st.Raw)
-			st.Record, _, _ = Parse(st.Raw) // the same bytes: lets go of the file's
 			all = append(all, st)
 		}
 	}
@@ -66,13 +63,34 @@ func OpenStore(dir string) (*Store, []Stored, error) {
 
 func (s *Store) path(i int) string { return filepath.Join(s.dir, fmt.Sprintf("crash.%d", i)) }
 
+// read returns the record's bytes and notes whether the file has its size. It
+// reads no more than the record: eight whole files are 2 MiB of init's memory.
 func (s *Store) read(i int) ([]byte, error) {
 	f, err := os.Open(s.path(i))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, slotSize))
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	s.ready[i] = info.Size() == slotSize
+	head := make([]byte, headerSize)
+	if _, err := f.ReadAt(head, 0); errors.Is(err, io.EOF) {
+		return nil, ErrBlank
+	} else if err != nil {
+		return nil, err
+	}
+	n, err := lengthOf(head)
+	if err != nil {
+		return nil, err
+	}
+	raw := make([]byte, n)
+	if _, err := f.ReadAt(raw, 0); err != nil && !errors.Is(err, io.EOF) { // cut off: Decode sees it
+		return nil, err
+	}
+	return raw, nil
 }
 
 // Prepare makes the files that are missing or were cut short, until the disk
@@ -82,11 +100,15 @@ func (s *Store) Prepare() error {
 		return fmt.Errorf("prepare crash records: %w", err)
 	}
 	made := false
+	var zeros []byte
 	for i := range slots {
 		if s.ready[i] {
 			continue
 		}
-		if err := s.extend(i); err != nil {
+		if zeros == nil {
+			zeros = make([]byte, slotSize)
+		}
+		if err := s.extend(i, zeros); err != nil {
 			return fmt.Errorf("prepare crash records: %w", err)
 		}
 		s.ready[i], made = true, true
@@ -99,14 +121,14 @@ func (s *Store) Prepare() error {
 }
 
 // extend gives a slot its size, with zeros after what it has.
-func (s *Store) extend(i int) error {
+func (s *Store) extend(i int, zeros []byte) error {
 	f, err := os.OpenFile(s.path(i), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil && size < slotSize {
-		_, err = f.Write(make([]byte, slotSize-size))
+		_, err = f.Write(zeros[size:])
 	}
 	return cmp.Or(err, f.Sync(), f.Close())
 }
