@@ -22,7 +22,7 @@ const (
 	// A node in a loop of crashes sends the same story again and again; the
 	// first and the last of sixteen tell how it began and how it is.
 	maxBundles = 16
-	// What one node may take of the store, bytes. A record is some 10 KiB in
+	// What one node may take of the store, bytes. A record is some 12 KiB in
 	// there; with a thousand nodes at this bound an etcd reaches half its quota.
 	maxBundleBytes = 1 << 20
 	// maxUpload is a record in its message.
