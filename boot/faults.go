@@ -4,18 +4,44 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"reveille/boot/proc"
 )
 
+// faults by name. Those of the agent strike its first incarnation only, or the
+// boot would never end.
+var faults = map[string]func(*Node){
+	"agent-panic":     func(*Node) { panic("fault: agent-panic") },
+	"agent-goroutine": func(*Node) { go func() { panic("fault: agent-goroutine") }(); forEver() },
+	"agent-nil":       func(*Node) { var none *Node; none.incarnation++ },
+	"agent-maprace":   func(*Node) { raceOnMap() },
+	"agent-stack":     func(*Node) { crowd(5000, 10); overflow(0) },
+	"agent-oom":       func(*Node) { eat(unix.RLIMIT_AS) },
+	"agent-oomkill":   func(*Node) { eat(-1) },
+	"agent-segv":      func(*Node) { killSelf(syscall.SIGSEGV) },
+	"agent-sigill":    func(*Node) { killSelf(syscall.SIGILL) },
+	"agent-sigbus":    func(*Node) { touchNothing() },
+	"agent-kill":      func(*Node) { killSelf(syscall.SIGKILL) },
+	"agent-exit":      func(*Node) { os.Exit(2) },
+	"agent-hang":      func(*Node) { killSelf(syscall.SIGSTOP) },
+	"agent-deadlock":  func(n *Node) { crowd(2500, 10); n.track.mu.Lock(); forEver() }, // a dump over 1 MiB
+	"init-panic":      func(n *Node) { n.once("panic") },
+	"init-exit":       func(n *Node) { n.once("exit") },
+	"flood":           (*Node).flood,
+}
+
 // fault does what reveille.fault= names for this point of the boot:
 // "kind@point", several with commas. A point is a stage's name, or
-// "network-half": after the first operation of the network. Faults of the
-// agent strike its first incarnation only, or the boot would never end.
+// "network-half": after the first operation of the network.
 func (n *Node) fault(point string) {
 	for f := range strings.SplitSeq(n.settings.Fault, ",") {
 		kind, at, _ := strings.Cut(f, "@")
@@ -23,22 +49,18 @@ func (n *Node) fault(point string) {
 			continue
 		}
 		n.logger("fault").Warn("injecting " + f)
-		switch kind {
-		case "agent-panic":
-			panic("fault: agent-panic")
-		case "agent-maprace":
-			raceOnMap()
-		case "agent-segv":
-			syscall.Kill(os.Getpid(), syscall.SIGSEGV)
-		case "agent-kill":
-			syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		case "flood":
-			n.flood()
-		default:
+		if strike, ok := faults[kind]; ok {
+			strike(n)
+		} else {
 			n.logger("fault").Error("no such fault: " + kind)
 		}
 	}
 }
+
+func killSelf(sig syscall.Signal) { _ = syscall.Kill(os.Getpid(), sig) }
+
+// forEver waits for the death that is sure to come.
+func forEver() { time.Sleep(time.Hour) }
 
 // raceOnMap writes one map from many goroutines until the runtime notices,
 // which is a throw: no recover helps.
@@ -51,7 +73,63 @@ func raceOnMap() {
 			}
 		}()
 	}
-	time.Sleep(time.Minute) // a throw ends this long before
+	forEver()
+}
+
+// crowd makes goroutines, each so many frames deep, which a trace shows.
+func crowd(goroutines, frames int) {
+	for range goroutines {
+		go descend(frames)
+	}
+}
+
+func descend(frames int) {
+	if frames == 0 {
+		forEver()
+	}
+	descend(frames - 1)
+}
+
+func overflow(n int) int { return overflow(n+1) + 1 }
+
+// eat takes memory until there is none: of this process by a limit, or of the
+// machine.
+func eat(limit int) {
+	if limit >= 0 {
+		_ = unix.Setrlimit(limit, &unix.Rlimit{Cur: 1, Max: 1}) // all from now on is too much
+	}
+	var all [][]byte
+	for {
+		all = append(all, slices.Repeat([]byte{1}, 16<<20))
+	}
+}
+
+// touchNothing reads a mapped page that its file does not have: SIGBUS.
+func touchNothing() {
+	fd, err := unix.MemfdCreate("nothing", 0)
+	if err != nil {
+		panic(err)
+	}
+	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		panic(err)
+	}
+	_ = os.Getenv(string(page[:1]))
+}
+
+// once strikes init in one boot only: the state partition remembers it.
+func (n *Node) once(kind string) {
+	mark := filepath.Join(stateDir, "fault."+kind)
+	f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		n.logger("fault").Warn("not again: " + err.Error())
+		return
+	}
+	err = f.Sync()
+	f.Close()
+	n.logger("fault").Warn(fmt.Sprint("marked, ", err, "; asking init for it"))
+	_ = n.init.Fault(context.Background(), kind) // no answer comes
+	forEver()
 }
 
 // flood has init run a child that writes 200 KB while the node boots.

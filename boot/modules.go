@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 
 	"reveille/boot/modules"
 )
@@ -33,6 +34,13 @@ func (n *Node) modules(ctx context.Context) error {
 	}
 	if err := loader.Coldplug(ctx); err != nil {
 		return err
+	}
+	if _, err := os.Stat("/dev/watchdog0"); errors.Is(err, fs.ErrNotExist) {
+		// No hardware for it: a timer of the kernel's restarts at least a
+		// machine whose init hangs (boot/pid1).
+		if err := loader.Load("softdog"); err != nil {
+			log.Warn(err.Error() + ", going on without a watchdog")
+		}
 	}
 	n.keep(ctx, "modules", func(ctx context.Context) error { return loader.Watch(ctx, nil) })
 	return nil

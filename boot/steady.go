@@ -12,7 +12,8 @@ import (
 // steady says once, in one line, what came of the boot.
 func (n *Node) steady(ctx context.Context) error {
 	n.track.Explain("steady", n.unsteady)
-	n.logger("steady").Info(fmt.Sprintf("resident memory: init %s, agent %s", resident("/proc/1/status"), resident("/proc/self/status")))
+	n.logger("steady").Info(fmt.Sprintf("resident memory: PID 1 %s, init %s, agent %s",
+		resident(1), resident(os.Getppid()), resident(os.Getpid())))
 	info := n.opened.info()
 	n.logger("steady").Log(ctx, levelStage, fmt.Sprintf("%s is a member of cluster %s, reachable at %s, config sealed to %s",
 		n.params.Name, n.opened.now().ClusterID, console.Examples("addresses", n.net.Status().Addresses, 3), info.Binding))
@@ -28,17 +29,17 @@ func (n *Node) unsteady() string {
 	return explainNetwork(n.net.Status())
 }
 
-// resident is the VmRSS of a process (proc_pid_status(5)), for people.
-func resident(status string) string {
-	text, err := os.ReadFile(status)
+// resident is the memory of a process (proc_pid_status(5)), for people: all of
+// it, and its own part; the rest is the program, which all three share.
+func resident(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return "unknown"
 	}
+	var all, own float64 // KiB
 	for line := range strings.Lines(string(text)) {
-		var kib int
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
-			return fmt.Sprintf("%.1f MiB", float64(kib)/1024)
-		}
+		_, _ = fmt.Sscanf(line, "VmRSS: %f kB", &all) // other lines do not match
+		_, _ = fmt.Sscanf(line, "RssAnon: %f kB", &own)
 	}
-	return "unknown"
+	return fmt.Sprintf("%.1f MiB (own %.1f)", all/1024, own/1024)
 }

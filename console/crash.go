@@ -167,7 +167,7 @@ func isFrame(lines []string, i int) bool {
 }
 
 func isRuntime(line string) bool {
-	for _, p := range []string{"runtime.", "runtime/", "internal/runtime/", "internal/sync.", "panic(", "sync.fatal(", "sync.throw("} {
+	for _, p := range []string{"runtime.", "runtime/", "internal/runtime/", "internal/sync.", "sync.(*WaitGroup).Go", "panic(", "sync.fatal(", "sync.throw("} {
 		if strings.HasPrefix(line, p) {
 			return true
 		}

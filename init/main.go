@@ -1,5 +1,5 @@
-// Command init is what the kernel starts as /init. As PID 1 it is init; started
-// again by itself it is the agent.
+// Command init is what the kernel starts as /init. As PID 1 it is the warden,
+// which starts it again as init, which starts it again as the agent.
 package main
 
 import (
@@ -25,8 +25,11 @@ var (
 	buildTime = "0" // seconds since 1970, UTC
 )
 
-// agentMark is argv[0] of the agent.
-const agentMark = "reveille-agent"
+// argv[0] of init and of the agent; init finds the path of its program after it.
+const (
+	initMark  = "reveille-init"
+	agentMark = "reveille-agent"
+)
 
 func main() {
 	switch {
@@ -35,13 +38,23 @@ func main() {
 			fmt.Fprintln(os.Stderr, "agent:", err)
 			os.Exit(1)
 		}
+	case os.Args[0] == initMark && len(os.Args) > 1:
+		debug.SetMaxStack(maxStack)
+		pid1.Run(options(os.Args[1]))
 	case os.Getpid() == 1:
-		pid1.Run(pid1.Options{BuildID: buildID, Program: os.Args[0], AgentArgs: []string{agentMark}})
+		pid1.Guard(options(os.Args[0]))
 	default:
 		if !extra(os.Args) {
 			fmt.Fprintln(os.Stderr, "init: this is the init of a node; boot it with rdinit=/init")
 			os.Exit(2)
 		}
+	}
+}
+
+func options(program string) pid1.Options {
+	return pid1.Options{
+		BuildID: buildID, Program: program,
+		InitArgs: []string{initMark, program}, AgentArgs: []string{agentMark},
 	}
 }
 

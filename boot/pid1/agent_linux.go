@@ -172,6 +172,7 @@ func (i *Init) publish(p proc.Process, cause string, words *console.CrashCollect
 	i.mu.Lock()
 	stage := i.progress.Stage
 	i.crashes.Count++
+	i.heard = time.Now() // what comes next is init's to do
 	i.mu.Unlock()
 	report := console.Summarise(console.CrashFacts{
 		Process:     proc.AgentName,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // operations is what the agent may ask of init.
 func (i *Init) operations() map[string]proc.Handler {
-	return map[string]proc.Handler{
+	return faults(map[string]proc.Handler{
 		proc.OpStage:    proc.Handle(i.setStage),
 		proc.OpStart:    proc.Handle(i.startService),
 		proc.OpSignal:   proc.Handle(i.signalService),
@@ -25,13 +26,16 @@ func (i *Init) operations() map[string]proc.Handler {
 		proc.OpRestart:  proc.Handle(i.restart),
 		proc.OpKeep:     proc.Handle(i.keep),
 		proc.OpKept:     proc.Handle(i.giveKept),
-	}
+	})
 }
 
 func (i *Init) setStage(_ context.Context, p proc.Progress) (proc.Nothing, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.progress, i.heard = p, time.Now()
+	if i.note != nil {
+		_, _ = fmt.Fprintf(io.NewOffsetWriter(i.note, 0), "%-64.64s", p.Stage) // memory: there is no error
+	}
 	return proc.Nothing{}, nil
 }
 

@@ -14,8 +14,8 @@ const (
 	// every 2 s; a machine so busy that fifteen of them are late is no use
 	// either.
 	hungAfter = 30 * time.Second
-	// dumpGrace is what a hung agent gets to print its goroutines: 12 MB of
-	// them took under 2 s, on an idle machine.
+	// dumpGrace is what a hung agent gets to print its goroutines. Go writes
+	// some 2 MB/s of them on a fast machine, and far less than that is kept.
 	dumpGrace = 10 * time.Second
 )
 

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ledger counts the forced reboots in a row on the state partition. Its calls
@@ -75,8 +73,7 @@ var errNoPartition = errors.New("the state partition is not mounted")
 
 // mounted keeps the count off the memory below the mount point.
 func (l ledger) mounted() error {
-	var here, above unix.Stat_t
-	if unix.Stat(l.mount, &here) != nil || unix.Stat(filepath.Dir(l.mount), &above) != nil || here.Dev == above.Dev {
+	if !isMountPoint(l.mount) {
 		return errNoPartition
 	}
 	return nil

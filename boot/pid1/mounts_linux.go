@@ -3,6 +3,7 @@ package pid1
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,6 +42,9 @@ var optional = map[string]bool{"pstore": true, "efivarfs": true, "cgroup2": true
 // is worth a line and none is a reason to stop.
 func mountAPI(mounts []apiMount) (problems []error) {
 	for _, m := range mounts {
+		if isMountPoint(m.target) {
+			continue // a second tmpfs would hide what the first holds
+		}
 		if optional[m.fstype] {
 			if _, err := os.Stat(m.target); err != nil {
 				continue
@@ -55,4 +59,11 @@ func mountAPI(mounts []apiMount) (problems []error) {
 		}
 	}
 	return problems
+}
+
+// isMountPoint tells whether a folder is another file system than the one
+// above it.
+func isMountPoint(dir string) bool {
+	var at, above unix.Stat_t
+	return unix.Stat(dir, &at) == nil && unix.Stat(filepath.Dir(dir), &above) == nil && at.Dev != above.Dev
 }

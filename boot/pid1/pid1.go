@@ -1,5 +1,7 @@
-// Package pid1 is init's life: mount, log, start the agent, catch its crashes,
-// reap, restart the machine. It knows nothing of networks, TPMs or clusters.
+// Package pid1 is what stands below the agent. PID 1 is the warden (Guard),
+// which does nothing but outlive init. init (Run) mounts, logs, starts the
+// agent, catches its crashes, reaps, feeds the watchdog, restarts the machine.
+// Neither knows of networks, TPMs or clusters.
 //
 // Nothing here waits on a console, a disk or the agent: each of those has a
 // goroutine of its own, and whoever needs an answer has a deadline.
@@ -8,9 +10,12 @@ package pid1
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,10 +29,11 @@ import (
 type Options struct {
 	BuildID   string
 	Program   string   // the path of this program
-	AgentArgs []string // what makes it the agent, argv[0] first
+	InitArgs  []string // what makes it init, argv[0] first
+	AgentArgs []string // what makes it the agent
 }
 
-// Init is the state of PID 1.
+// Init is the state of init.
 type Init struct {
 	options Options
 	log     *console.Log
@@ -36,8 +42,11 @@ type Init struct {
 	stopped chan proc.Restart // the first request to end wins
 	records *recorder
 	forced  ledger
+	note    *os.File // where the warden reads the stage when init is dead; nil without a warden
 
 	hungAfter time.Duration // hungAfter; tests have less patience
+	begun     time.Time
+	turned    atomic.Int64 // when the loop last turned, since begun
 
 	mu         sync.Mutex
 	progress   proc.Progress
@@ -56,18 +65,22 @@ func newInit(o Options) *Init {
 		forced:  forced,
 
 		hungAfter: hungAfter,
-		heard:     time.Now(), agentBegun: time.Now(),
+		begun:     time.Now(),
 	}
+	i.heard, i.agentBegun = i.begun, i.begun
 	i.screens = console.NewEngine(i.log, console.Options{State: i.state, Threshold: console.Info})
 	i.records = newRecorder(bootID, newRecordDisk(o.BuildID), i.say)
 	return i
 }
 
-// Run is called first thing in PID 1, and does not return.
+// Run is init's life, as the warden's child or, when there can be no warden, as
+// PID 1. It does not return.
 func Run(o Options) {
 	i := newInit(o)
-	leaveConsole()
-	problems := mountAPI(apiMounts)
+	heard := make(chan os.Signal, 4)
+	signal.Notify(heard, asked()...)
+	signal.Notify(heard, meaningless...)
+	problems := i.settle()
 	i.info("reveille %s, pid %d", o.BuildID, os.Getpid())
 	for _, err := range problems {
 		i.warn("%v, going on without it", err)
@@ -79,14 +92,48 @@ func Run(o Options) {
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	go i.table.Reap(context.Background(), sigchld) // to the very end: an ordered stop waits for exits
-	go i.obey()
+	go i.obey(heard)
+	go i.watchButtons(ctx)
+	go i.keepWatchdog(ctx)
 	go i.records.run()
 	go i.keepAgent(ctx)
 	go i.forgive(ctx)
-	r := <-i.stopped
+	r := i.untilEnd()
 	cancel()
 	i.stop(r)
 	select {} // the kernel ends this
+}
+
+// settle makes this process the init of the machine, and returns what it could
+// not do.
+func (i *Init) settle() (problems []error) {
+	if os.Getpid() == 1 {
+		leaveConsole()
+	} else {
+		unix.CloseOnExec(noteFD)
+		i.note = os.NewFile(noteFD, "note")
+		// What the agent or a service leaves behind comes to us, not to PID 1.
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			problems = append(problems, fmt.Errorf("become reaper of orphans: %w", err))
+		}
+	}
+	problems = append(problems, mountAPI(apiMounts)...)
+	return append(problems, settleKernel()...)
+}
+
+// untilEnd is init's loop: it turns, for the watchdog to see, until the end is
+// asked for.
+func (i *Init) untilEnd() proc.Restart {
+	tick := time.NewTicker(turnEvery)
+	defer tick.Stop()
+	for {
+		i.turn()
+		select {
+		case r := <-i.stopped:
+			return r
+		case <-tick.C:
+		}
+	}
 }
 
 // leaveConsole points fds 0 to 2 away from the console that the kernel opened
@@ -110,18 +157,22 @@ var signals = map[os.Signal]proc.Restart{
 	unix.SIGUSR2: {How: proc.PowerOff, Reason: "SIGUSR2 to init"},
 }
 
+func asked() []os.Signal { return slices.Collect(maps.Keys(signals)) }
+
+// meaningless are signals that mean nothing to init and that the Go runtime
+// would end it for. SIGQUIT and SIGABRT are left to do that, with a dump.
+var meaningless = []os.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGALRM, unix.SIGPIPE}
+
 // obey turns signals into an ordered stop.
-func (i *Init) obey() {
+func (i *Init) obey(heard <-chan os.Signal) {
 	// The kernel itself reboots on ctrl-alt-del unless told not to.
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_OFF); err != nil {
 		i.warn("turn off the kernel's ctrl-alt-del: %v, going on with it", err)
 	}
-	ch := make(chan os.Signal, 4)
-	for s := range signals {
-		signal.Notify(ch, s)
-	}
-	for s := range ch {
-		i.end(signals[s])
+	for s := range heard {
+		if r, ok := signals[s]; ok {
+			i.end(r)
+		}
 	}
 }
 

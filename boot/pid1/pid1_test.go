@@ -16,11 +16,15 @@ import (
 	"reveille/console"
 )
 
-// TestMain makes this process the reaper of its orphans, as init is, and runs
-// the fake agent (agent_test.go) when started as one.
+// TestMain makes this process the reaper of its orphans, as init is, and plays
+// the agent (agent_test.go) or init (warden_test.go) when started as one.
 func TestMain(m *testing.M) {
-	if os.Args[0] == fakeAgent {
+	switch os.Args[0] {
+	case fakeAgent:
 		runFakeAgent()
+		os.Exit(0)
+	case fakeInit:
+		runFakeInit()
 		os.Exit(0)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

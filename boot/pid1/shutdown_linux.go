@@ -23,7 +23,7 @@ const (
 	termGrace   = 5 * time.Second  // after SIGTERM to services; etcd and containerd need 1-3 s
 	killGrace   = 2 * time.Second  // after SIGKILL; longer means a process in D state
 	syncGrace   = 5 * time.Second  // a slow USB stick writes its cache in 2-4 s
-	wholeStop   = 15 * time.Second // then the kernel restarts, come what may
+	wholeStop   = 18 * time.Second // then the kernel restarts, come what may
 	lastWordsIn = 200 * time.Millisecond
 )
 

@@ -47,7 +47,8 @@ type Exit struct {
 	At     time.Duration `json:"at"` // since boot
 }
 
-func exitOf(ws syscall.WaitStatus, at time.Duration) *Exit {
+// ExitOf reads a wait status collected at an uptime.
+func ExitOf(ws syscall.WaitStatus, at time.Duration) *Exit {
 	if ws.Signaled() {
 		return &Exit{Code: -1, Signal: int(ws.Signal()), Core: ws.CoreDump(), At: at}
 	}

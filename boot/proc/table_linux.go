@@ -69,6 +69,7 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 		closeAll([]*os.File{pipes.outR, pipes.errR})
 		return Process{}, fmt.Errorf("start %s: exec %s: %w", spec.Name, spec.Path, err)
 	}
+	shareOOM(pid)
 	e := &entry{
 		Process: Process{Spec: spec, PID: pid, Started: t.now()},
 		exited:  make(chan struct{}),
@@ -90,6 +91,14 @@ func fork(spec Spec, files []*os.File) (int, error) {
 		Files: fds,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
+}
+
+// shareOOM takes from a child the protection from the OOM killer that init has
+// and a child inherits: the agent is started again without loss, and a service
+// may ask for more. Between them the kernel takes the largest.
+func shareOOM(pid int) {
+	// No /proc, or the child is dead already: there is nothing to take, ignoring.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("0"), 0)
 }
 
 type pipes struct{ null, outR, outW, errR, errW *os.File }
@@ -159,7 +168,7 @@ func (t *Table) reapOne() bool {
 	}
 	for _, e := range t.procs {
 		if e.PID == pid && e.Running() {
-			e.Exit = exitOf(ws, t.now())
+			e.Exit = ExitOf(ws, t.now())
 			close(e.exited)
 			return true
 		}

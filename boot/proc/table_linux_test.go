@@ -159,3 +159,31 @@ func waitForNoChildren(t *testing.T, ctx context.Context) {
 		}
 	}
 }
+
+// TestChildIsNotProtected: what the OOM killer thinks of init is not inherited.
+// To raise the number needs no privilege, to lower it as init does would.
+func TestChildIsNotProtected(t *testing.T) {
+	const own = "/proc/self/oom_score_adj"
+	was, err := os.ReadFile(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, []byte("500"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.WriteFile(own, was, 0) })
+	table, ctx := reaping(t)
+	p, err := table.Start(shell("child", "sleep 30"), discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.PID)); string(got) != "0\n" {
+		t.Errorf("oom_score_adj %q, %v", got, err)
+	}
+	if err := table.Signal("child", 1, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if _, err := table.Wait(ctx, "child", 1); err != nil {
+		t.Error(err)
+	}
+}

@@ -11,65 +11,70 @@ import (
 	"reveille/images/rack"
 )
 
+// death is a way for the agent to die: the fault, and what consoles must show.
+type death struct{ fault, reason, trace string }
+
 // TestAgentDeaths kills the agent in the middle of the network stage. Why must
 // stand on both consoles in one piece, the agent must come back, and the node
 // must join.
 func TestAgentDeaths(t *testing.T) {
-	for _, c := range []struct{ fault, reason, trace string }{
+	for _, d := range []death{
 		{"agent-panic", `agent crashed: panic: fault: agent-panic`, `reveille/boot\.\(\*Node\)\.fault`},
 		{"agent-maprace", `agent crashed: fatal error: concurrent map writes`, `reveille/boot\.raceOnMap`},
 		{"agent-segv", `agent crashed: SIGSEGV`, `goroutine `},
 		{"agent-kill", `agent crashed: signal 9 \(killed\)`, ``},
+		{"agent-deadlock", `agent crashed: hung: no progress for 30s`, `SIGQUIT: quit`},
 	} {
-		t.Run(c.fault, func(t *testing.T) {
-			r, ctx := newRack(t)
-			start(t, ctx, r)
-			n := add(t, ctx, r, rack.Machine{
-				Name: "n1", TPM: true, Append: "reveille.fault=" + c.fault + "@network-half",
-				Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()},
-			})
-			v := boot(t, ctx, n, "")
-			if v.AgentCrashes != 1 || v.LastCrash == "" {
-				t.Errorf("the controller knows of %d crashes, last %q", v.AgentCrashes, v.LastCrash)
-			}
-			for port := range 2 {
-				see(t, ctx, n, port, c.reason)
-				if c.trace == "" {
-					continue
-				}
-				see(t, ctx, n, port, c.trace)
-				contiguous(t, string(n.Port(port).Bytes()))
-			}
-		})
+		t.Run(d.fault, d.test)
 	}
 }
 
-// TestAgentDiesAMember kills the agent when the TPM opens the config no more in
-// this boot: the next agent must have it from init, find the network as it
-// should be, and be the same member.
-func TestAgentDiesAMember(t *testing.T) {
+func (d death) test(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: "reveille.fault=agent-panic@steady"})
-	if err := n.PowerOn(ctx); err != nil {
-		t.Fatal(err)
-	}
-	v, err := r.WaitFor(ctx, "n1", func(v rack.View) bool {
-		return rack.Joined("")(v) && v.AgentCrashes == 1
+	n := add(t, ctx, r, rack.Machine{
+		Name: "n1", TPM: true, Append: "reveille.fault=" + d.fault + "@network-half",
+		Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()},
 	})
-	if err != nil {
-		t.Fatal(err)
+	v := boot(t, ctx, n, "")
+	if v.AgentCrashes != 1 || v.LastCrash == "" {
+		t.Errorf("the controller knows of %d crashes, last %q", v.AgentCrashes, v.LastCrash)
 	}
-	if v.Boots != 1 || !v.Sealed || !strings.Contains(v.LastCrash, "fault: agent-panic") {
-		t.Errorf("boots %d, sealed %t, last crash %q", v.Boots, v.Sealed, v.LastCrash)
+	for port := range 2 {
+		see(t, ctx, n, port, d.reason)
+		if d.trace == "" {
+			continue
+		}
+		see(t, ctx, n, port, d.trace)
+		contiguous(t, string(n.Port(port).Bytes()))
 	}
-	log, err := n.Logs(ctx)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestInitPanics has init itself die. Its warden must say why on both consoles,
+// restart the machine, and leave a record that the next boot takes to the
+// cluster.
+func TestInitPanics(t *testing.T) {
+	r, ctx := newRack(t)
+	start(t, ctx, r)
+	n := add(t, ctx, r, rack.Machine{
+		Name: "n1", TPM: true, Append: "reveille.fault=init-panic@join",
+		Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()},
+	})
+	v := boot(t, ctx, n, "")
+	if v.AgentCrashes != 0 {
+		t.Errorf("%d crashes of the agent", v.AgentCrashes)
 	}
-	if got := strings.Count(log, "create bond bond0"); got != 1 {
-		t.Errorf("the bond was created %d times", got)
+	if n.Reboots() == 0 { // the kernel resets by all ways it knows, each is counted
+		t.Error("the machine was not reset")
 	}
+	for port := range 2 {
+		see(t, ctx, n, port, `init crashed: panic: fault: init-panic`)
+		see(t, ctx, n, port, `stage join`)
+		see(t, ctx, n, port, `pid1/faults\.go`)
+		see(t, ctx, n, port, `warden        C init is dead; rebooting`)
+		contiguous(t, string(n.Port(port).Bytes()))
+	}
+	see(t, ctx, n, 0, `previous boot [0-9a-f]+: init crash`)
 }
 
 var (

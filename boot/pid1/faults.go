@@ -1,0 +1,25 @@
+//go:build faults
+
+package pid1
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"reveille/boot/proc"
+)
+
+// faults adds what only tests ask init for.
+func faults(ops map[string]proc.Handler) map[string]proc.Handler {
+	ops[proc.OpFault] = proc.Handle(func(_ context.Context, f proc.Fault) (proc.Nothing, error) {
+		switch f.Kind {
+		case "panic":
+			panic("fault: init-panic")
+		case "exit":
+			os.Exit(3)
+		}
+		return proc.Nothing{}, fmt.Errorf("no such fault: %q", f.Kind)
+	})
+	return ops
+}

@@ -1,0 +1,216 @@
+package pid1
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reveille/boot/crash"
+	"reveille/boot/proc"
+	"reveille/console"
+)
+
+const (
+	// speakFor bounds what init's death may take of consoles: the summary
+	// (2 KiB) within it at 200 B/s.
+	speakFor = 12 * time.Second
+	// mute is how long a console may take nothing before it is given up.
+	mute = 3 * time.Second
+	// maxSpoken bounds the text for a console, maxKmsg the lines for the
+	// kernel's log, which may survive the reboot in pstore.
+	maxSpoken = 32 << 10
+	maxKmsg   = 200
+	// orphansGrace is what services get to end by themselves: they have lost
+	// their output, and with it most of their reasons to go on.
+	orphansGrace = 2 * time.Second
+)
+
+// bury tells of init's death on every console, in the kernel's log and on the
+// disk, and restarts the machine; not at once if it did so before. Nothing
+// here waits without a bound, and nothing uses what init died of: the log and
+// the engine of the consoles are init's.
+func (w *warden) bury(ws syscall.WaitStatus) {
+	go reapAll()
+	mountAPI(apiMounts) // it may have died before that; what is mounted stays
+	report := w.report(ws)
+	var all sync.WaitGroup
+	all.Go(func() { tellKernel(report) })
+	all.Go(func() { speak(spoken(report), speakFor) })
+	stored := make(chan error, 1)
+	go func() {
+		_, err := bounded(diskPatience, func() (struct{}, error) { return struct{}{}, keepReport(report) })
+		stored <- err
+	}()
+	all.Wait()
+	line := "init is dead; rebooting"
+	if err := <-stored; err != nil {
+		line += "; the crash is not on disk: " + err.Error()
+	}
+	w.waitForTurn()
+	speak([]byte(stamp("warden", console.Crash)+line+"\r\n"), mute)
+	within(orphansGrace+killGrace, endOrphans)
+	within(syncGrace, func() { unmountDisks(); unix.Sync() })
+	for {
+		restartMachine(proc.Reboot)
+		<-time.After(time.Second) // it returned: try again, there is nothing else
+	}
+}
+
+// report makes a crash of what init left behind.
+func (w *warden) report(ws syscall.WaitStatus) console.CrashReport {
+	words := console.NewCrashCollector(console.DefaultCrashHead, console.DefaultCrashTail, nil)
+	_, _ = io.Copy(words, io.NewSectionReader(w.words, 0, 1<<62)) // memory: there is no error
+	note := make([]byte, 128)
+	n, _ := w.note.ReadAt(note, 0) // likewise; it is short
+	now := console.BootTime()
+	return console.Summarise(console.CrashFacts{
+		Process:     "init",
+		Build:       w.options.BuildID,
+		Incarnation: 1,
+		Uptime:      now,
+		Ran:         now - w.began,
+		Stage:       strings.TrimRight(string(note[:n]), " \x00"),
+		WaitStatus:  proc.ExitOf(ws, now).String(),
+	}, words.Text())
+}
+
+// keepReport writes the crash record to the state partition.
+func keepReport(c console.CrashReport) error {
+	if !stateMounted() {
+		return errNoPartition
+	}
+	store, old, err := crash.OpenStore(crash.Dir)
+	if err != nil {
+		return err
+	}
+	if err := store.Prepare(); err != nil {
+		return err
+	}
+	oldest := ""
+	if len(old) > 0 {
+		oldest = old[0].ID
+	}
+	return store.Put(recordOf(crash.Init, c, nil).Encode(), oldest)
+}
+
+// tellKernel writes the crash to /dev/kmsg, a line a record.
+func tellKernel(c console.CrashReport) {
+	fd, err := unix.Open("/dev/kmsg", unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // the consoles have it
+	}
+	defer unix.Close(fd)
+	lines := slices.Concat(c.Summary, strings.Split(c.Trace, "\n"))
+	for _, line := range lines[:min(len(lines), maxKmsg)] {
+		line = line[:min(len(line), 900)] // a record takes 992 bytes
+		_, _ = unix.Write(fd, []byte("<2>reveille: "+line+"\n"))
+	}
+}
+
+// stamp begins a line as init's consoles do.
+func stamp(origin string, level console.Level) string {
+	return fmt.Sprintf("[%9.3f] %-13s %c ", console.BootTime().Seconds(), origin, level.Letter())
+}
+
+// spoken is the crash as it goes to consoles: summary first, then the trace.
+func spoken(c console.CrashReport) []byte {
+	head := stamp(console.CrashOrigin, console.Crash)
+	text := "\n" + head + strings.Join(c.Summary, "\n") + "\n"
+	if trace := strings.TrimRight(c.Trace, "\n"); trace != "" {
+		trace = console.Clean(trace)
+		text += head + "trace of init:\n" + trace[:min(len(trace), maxSpoken)] + "\n-- end of trace --\n"
+	}
+	return bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r\n"))
+}
+
+// speak writes text on every console, side by side, and returns when all have
+// sent it, or took nothing for a while, or d is over.
+func speak(text []byte, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	specs, _ := console.Discover(ctx, os.DirFS("/")) // what it could not read it does without
+	var all sync.WaitGroup
+	for _, spec := range specs {
+		all.Go(func() { speakOn(ctx, spec, text) })
+	}
+	within(d, all.Wait)
+}
+
+func speakOn(ctx context.Context, spec console.Spec, text []byte) {
+	port, err := console.Open("/dev", spec)
+	if err != nil {
+		return // nobody is left to be told
+	}
+	defer port.Close()
+	pour(ctx, port, text)
+}
+
+// pour writes text to a port and waits until it is sent.
+func pour(ctx context.Context, port console.Port, text []byte) {
+	const look = 10 * time.Millisecond // 115 bytes at 115200 baud
+	moved, queued := time.Now(), 0
+	for time.Since(moved) < mute {
+		n, err := port.Write(text)
+		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		text = text[max(n, 0):]
+		left, err := port.Queued()
+		if err != nil || len(text) == 0 && left == 0 {
+			return
+		}
+		if n > 0 || left < queued {
+			moved = time.Now()
+		}
+		queued = left
+		if !pause(ctx, look) {
+			return
+		}
+	}
+}
+
+// waitForTurn keeps forced reboots apart: see earliest. A signal to PID 1 ends
+// the wait. The hardware watchdog, which init has armed, is fed meanwhile.
+func (w *warden) waitForTurn() {
+	dog, _ := openWatchdog() // none, or its driver is not loaded: nothing to feed
+	said := false
+	for !w.hurry.Load() {
+		now, wait, _ := forced.force(console.BootTime()) // counted or not, the machine must restart
+		if now {
+			return
+		}
+		if !said {
+			said = true
+			line := fmt.Sprintf("not the first time, or nothing counts them: rebooting in %s", wait.Round(time.Second))
+			speak([]byte(stamp("warden", console.Error)+line+"\r\n"), mute)
+		}
+		_ = dog.feed() // if it fails, it restarts the machine, which is what we wait for
+		<-time.After(min(wait, feedEvery))
+	}
+}
+
+// endOrphans ends what init left running.
+func endOrphans() {
+	_ = unix.Kill(-1, unix.SIGTERM) // ESRCH: nothing is left
+	<-time.After(orphansGrace)
+	killAll()
+}
+
+// reapAll reaps for as long as the machine runs.
+func reapAll() {
+	for {
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
+			<-time.After(100 * time.Millisecond)
+		}
+	}
+}
