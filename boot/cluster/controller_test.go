@@ -20,7 +20,11 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
+	"connectrpc.com/connect"
+
 	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/cluster/clusterv1/clusterv1connect"
+	"reveille/boot/cluster/dial"
 	"reveille/boot/cluster/operator"
 	"reveille/boot/identity"
 )
@@ -231,6 +235,21 @@ func TestJSONOverHTTP11(t *testing.T) {
 		t.Fatalf("got %v, %v", resp, err)
 	}
 	_ = resp.Body.Close()
+}
+
+func TestGRPC(t *testing.T) {
+	t.Parallel()
+	c := startController(t, Config{})
+	cert := identity.Certificate(c.context.Certificate, c.context.CA, c.context.Key)
+	cfg := identity.ClientTLS(c.context.CA, cert, identity.Peer{Role: identity.RoleController}, nil)
+	client := clusterv1connect.NewOperatorServiceClient(c.client(cfg), dial.BaseURL, connect.WithGRPC())
+	if _, err := client.ListNodes(t.Context(), &clusterv1.ListNodesRequest{}); err != nil {
+		t.Error(err)
+	}
+	wantCode(t, func() error {
+		_, err := client.GetNode(t.Context(), &clusterv1.GetNodeRequest{Name: "nobody"})
+		return err
+	}(), connect.CodeNotFound)
 }
 
 func TestStopIsBounded(t *testing.T) {
