@@ -21,9 +21,8 @@ type Options struct {
 	// or had to drop stage changes. It is called from writer goroutines and
 	// must not block. May be nil.
 	State func() []string
-	// Threshold is the least level that reaches consoles when the origin has
-	// none of its own (SetThreshold). The zero value shows everything, debug
-	// included.
+	// Threshold is where ShowFrom begins. The zero value shows everything,
+	// debug included.
 	Threshold Level
 }
 
@@ -38,12 +37,14 @@ type Engine struct {
 	mu         sync.Mutex                       // serialises the writers of the two below
 	thresholds atomic.Pointer[map[string]Level] // by origin; replaced whole
 	writers    atomic.Pointer[[]*writer]        // replaced whole
+	least      atomic.Uint32                    // the Level of origins without a threshold
 }
 
 // NewEngine makes an engine without consoles on a log.
 func NewEngine(log *Log, opts Options) *Engine {
 	e := &Engine{log: log, opts: opts}
 	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.ShowFrom(opts.Threshold)
 	e.thresholds.Store(&map[string]Level{})
 	e.writers.Store(&[]*writer{})
 	log.mu.Lock()
@@ -51,6 +52,10 @@ func NewEngine(log *Log, opts Options) *Engine {
 	log.sinks = append(log.sinks, e)
 	return e
 }
+
+// ShowFrom sets the least level that reaches consoles of origins that have
+// none of their own (SetThreshold).
+func (e *Engine) ShowFrom(least Level) { e.least.Store(uint32(least)) }
 
 // SetThreshold sets the least level of an origin that reaches consoles;
 // Never keeps it in the ring alone. Records that already wait are not recalled.
@@ -102,7 +107,7 @@ func (e *Engine) offer(r Record) {
 func (e *Engine) shows(r Record) bool {
 	least, ok := (*e.thresholds.Load())[r.Origin]
 	if !ok {
-		least = e.opts.Threshold
+		least = Level(e.least.Load())
 	}
 	return r.Level >= least
 }

@@ -20,6 +20,7 @@ func (i *Init) openConsoles(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, findConsoles)
 	defer cancel()
+	i.screens.ShowFrom(console.Threshold(i.cmdline()))
 	specs, notes := console.Discover(ctx, os.DirFS("/"))
 	for _, note := range notes {
 		i.info("consoles: %s", note)
@@ -34,11 +35,7 @@ func (i *Init) openConsoles(ctx context.Context) {
 // again.
 func (i *Init) readKernel(ctx context.Context) {
 	began := console.BootTime()
-	cmdline, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		i.warn("read kernel command line: %v, going on without it", err)
-	}
-	least := console.KernelThreshold(string(cmdline))
+	least := console.KernelThreshold(i.cmdline())
 	for {
 		err := i.readKernelOnce(ctx, least, began)
 		if ctx.Err() != nil {
@@ -49,6 +46,15 @@ func (i *Init) readKernel(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// cmdline is the kernel's command line, empty if it cannot be had.
+func (i *Init) cmdline() string {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		i.warn("read kernel command line: %v, going on without it", err)
+	}
+	return string(line)
 }
 
 func (i *Init) readKernelOnce(ctx context.Context, least console.Level, since time.Duration) error {
