@@ -2,6 +2,8 @@ package boot
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -60,7 +62,7 @@ type Node struct {
 const levelStage = console.LevelStage
 
 // Run is the agent's life: the stages, then the upkeep of what they set up. It
-// returns when ctx ends.
+// returns when ctx ends, or with proc.ErrInitGone.
 func Run(ctx context.Context, o Options) error {
 	n := &Node{
 		init:        proc.NewClient(o.Control),
@@ -74,13 +76,14 @@ func Run(ctx context.Context, o Options) error {
 	if o.Incarnation > 1 {
 		n.logger("agent").Warn("started again after a crash", "incarnation", o.Incarnation)
 	}
-	go n.report(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() { end(n.report(ctx)) }()
 	r := &runner{stages: Stages, node: n, track: n.track, logger: n.logger}
-	if err := r.run(ctx); err != nil {
-		return err
+	if r.run(ctx) == nil {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // readSettings takes what is right of the command line; what is wrong there
@@ -97,16 +100,19 @@ func (n *Node) readSettings() params.Settings {
 // heartbeat is how often init hears from a healthy agent at least.
 const heartbeat = 2 * time.Second
 
-// report keeps init informed of the stage and of what is awaited.
-func (n *Node) report(ctx context.Context) {
+// report keeps init informed of the stage and of what is awaited, until ctx
+// ends or init is gone: an agent that init does not hear must not go on, for
+// nobody would see it.
+func (n *Node) report(ctx context.Context) error {
 	for {
 		changed := n.track.Changed()
 		stage, waiting := n.track.Now()
-		// An init that does not answer is dying with the machine, ignoring.
-		_ = n.init.SetStage(ctx, proc.Progress{Stage: stage, Waiting: waiting})
+		if err := n.init.SetStage(ctx, proc.Progress{Stage: stage, Waiting: waiting}); errors.Is(err, proc.ErrInitGone) {
+			return fmt.Errorf("report to init: %w", err)
+		}
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case <-changed:
 		case <-time.After(heartbeat):
 		}

@@ -179,7 +179,7 @@ func (c *caller) call(ctx context.Context, op string, in, out any) error {
 	}
 	if err := c.w.send(frame{ID: id, Op: op, Body: body}); err != nil {
 		c.forget(id)
-		return fmt.Errorf("%s: %w", op, err)
+		return fmt.Errorf("%s: %w: %w", op, ErrInitGone, err)
 	}
 	select {
 	case <-ctx.Done():
