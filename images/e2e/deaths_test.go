@@ -75,6 +75,9 @@ func TestInitPanics(t *testing.T) {
 		contiguous(t, string(n.Port(port).Bytes()))
 	}
 	see(t, ctx, n, 0, `previous boot [0-9a-f]+: init crash`)
+	if b := awaitBundle(t, ctx, r, 1); b.Kind != "init" || b.BootID == v.BootID || !strings.Contains(b.Trace, "pid1/faults.go") {
+		t.Errorf("the bundle is of something else: %+v", b)
+	}
 }
 
 var (
