@@ -50,6 +50,15 @@ func (n *Node) PressPower(ctx context.Context) error {
 	return n.command(ctx, "system_powerdown", nil)
 }
 
+// PressCtrlAltDel presses the three keys, which ask for an ordered reboot.
+func (n *Node) PressCtrlAltDel(ctx context.Context) error {
+	var keys []map[string]string
+	for _, code := range []string{"ctrl", "alt", "delete"} {
+		keys = append(keys, map[string]string{"type": "qcode", "data": code})
+	}
+	return n.command(ctx, "send-key", map[string]any{"keys": keys})
+}
+
 // PressNMI presses the button that interrupts whatever the kernel does. With
 // unknown_nmi_panic on its command line it panics.
 func (n *Node) PressNMI(ctx context.Context) error {

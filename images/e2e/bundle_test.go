@@ -20,9 +20,9 @@ const ramoops = "memmap=1M$0x1f000000 ramoops.mem_address=0x1f000000 ramoops.mem
 	"ramoops.record_size=0x20000 unknown_nmi_panic"
 
 // TestCrashesReachTheCluster follows one machine through its deaths: a crash
-// and a power cut before the agent is back, a kernel panic, a crash on a disk
-// that has become read-only. Each time the next boot says what happened, joins,
-// and the record is at the cluster.
+// and a power cut before the agent is back, a kernel panic, an ordered reboot,
+// a crash on a disk that has become read-only. Each time the next boot says
+// what happened, joins, and the record is at the cluster.
 func TestCrashesReachTheCluster(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
@@ -73,6 +73,15 @@ func TestCrashesReachTheCluster(t *testing.T) {
 	if panicked.Kind != "kernel" || !strings.Contains(panicked.Dmesg, "Kernel panic - not syncing") {
 		t.Errorf("got %+v", panicked)
 	}
+
+	// An ordered stop is no death.
+	if err := n.PressCtrlAltDel(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if third, err = r.WaitFor(ctx, "n1", rack.Joined(third.BootID)); err != nil {
+		t.Fatal(err)
+	}
+	see(t, ctx, n, 0, `init          I previous boot [0-9a-f]{8}: clean: reboot: ctrl-alt-del`)
 	if err := n.PowerCut(); err != nil {
 		t.Fatal(err)
 	}
