@@ -7,7 +7,7 @@ import "context"
 // OpFault has init do something fatal, for tests.
 const OpFault = "fault"
 
-// Fault names what to do: "panic", "exit".
+// Fault names what to do: "panic", "exit", "stop".
 type Fault struct {
 	Kind string `json:"kind"`
 }

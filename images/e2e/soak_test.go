@@ -2,7 +2,11 @@
 
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"reveille/images/rack"
+)
 
 // TestAllAgentDeaths is TestAgentDeaths for the other ways to die; it takes ten
 // minutes.
@@ -19,5 +23,18 @@ func TestAllAgentDeaths(t *testing.T) {
 		{"agent-sigbus", `agent crashed: (unexpected fault address|fatal error: fault)`, `goroutine `},
 	} {
 		t.Run(d.fault, d.test)
+	}
+}
+
+// TestInitStops has init stand still, which no process can see: the watchdog
+// must restart the machine.
+func TestInitStops(t *testing.T) {
+	r, ctx := newRack(t)
+	start(t, ctx, r)
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: "reveille.fault=init-stop@join"})
+	boot(t, ctx, n, "")
+	see(t, ctx, n, 0, `watchdog /dev/watchdog0 armed`)
+	if n.Reboots() == 0 {
+		t.Error("the machine was not reset")
 	}
 }
