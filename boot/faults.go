@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,7 +25,7 @@ var faults = map[string]func(*Node){
 	"agent-goroutine": func(*Node) { go func() { panic("fault: agent-goroutine") }(); forEver() },
 	"agent-nil":       func(*Node) { var none *Node; none.incarnation++ },
 	"agent-maprace":   func(*Node) { raceOnMap() },
-	"agent-stack":     func(*Node) { crowd(5000, 10); overflow(0) },
+	"agent-stack":     func(*Node) { crowd(5000, 10); os.Exit(overflow(0)) },
 	"agent-oom":       func(*Node) { eat(unix.RLIMIT_AS) },
 	"agent-oomkill":   func(*Node) { eat(-1) },
 	"agent-segv":      func(*Node) { killSelf(syscall.SIGSEGV) },
@@ -87,11 +88,18 @@ func crowd(goroutines, frames int) {
 func descend(frames int) {
 	if frames == 0 {
 		forEver()
+		return
 	}
 	descend(frames - 1)
 }
 
-func overflow(n int) int { return overflow(n+1) + 1 }
+// overflow recurses for far longer than any stack lasts.
+func overflow(n int) int {
+	if n < 0 {
+		return n
+	}
+	return overflow(n+1) + 1
+}
 
 // eat takes memory until there is none: of this process by a limit, or of the
 // machine.
@@ -102,6 +110,7 @@ func eat(limit int) {
 	var all [][]byte
 	for {
 		all = append(all, slices.Repeat([]byte{1}, 16<<20))
+		runtime.KeepAlive(all)
 	}
 }
 
