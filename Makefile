@@ -22,11 +22,12 @@ PACKAGES := qemu-system-x86 swtpm swtpm-tools dnsmasq-base radvd iproute2 gcc li
 # What `make proto` needs on top.
 PROTO_PACKAGES := protobuf-compiler libprotobuf-dev
 
-.PHONY: help deps image demo test bench lint fuzz proto clean
+.PHONY: help deps image demo test soak bench lint fuzz proto clean
 help:
 	@echo 'make image [FAULTS=1]  build/vmlinuz, build/initramfs.cpio.zst, build/reveille, build/init'
 	@echo 'make demo              a controller and two nodes on bad serial lines, in QEMU'
 	@echo 'make test              everything: lint, race, guest and end-to-end tests'
+	@echo 'make soak              the longer suites: run them before you call it done'
 	@echo 'make bench             boot times by serial line, sizes, memory'
 	@echo 'make lint fuzz proto deps clean'
 
@@ -97,13 +98,19 @@ test: lint
 	CGO_ENABLED=0 .ci/gotest -tags guest -exec "$$PWD/build/guestexec" -p 1 -timeout 10m -run '$(call names,guest)' $(call folders,guest)
 	.ci/gotest -tags e2e -p 1 -timeout 30m -run '$(call names,e2e)' $(call folders,e2e)
 
+# What takes longer than a submission should: every way for an agent to die,
+# every kind of serial line.
+soak:
+	$(MAKE) image FAULTS=1
+	.ci/gotest -tags 'e2e soak' -p 1 -timeout 90m -run '$(call names,soak)' $(call folders,soak)
+
 lint: deps
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	[ -z "$$unformatted" ] || { echo "gofmt -w these: $$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags faults,e2e,guest ./...
+	go vet -tags faults,e2e,guest,soak ./...
 	go tool staticcheck ./...
-	go tool staticcheck -tags faults,e2e,guest ./...
+	go tool staticcheck -tags faults,e2e,guest,soak ./...
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s
