@@ -68,7 +68,7 @@ func (w *writer) stats() Stats {
 		Stalled: t.stalled, Rate: int(t.rate), Attached: t.attached}
 	s.Dropped.add(t.lost)
 	if since := w.calling.Load(); since != 0 {
-		s.Stuck = time.Since(time.Unix(0, since))
+		s.Stuck = w.engine.log.clock() - time.Duration(since)
 	}
 	return s
 }

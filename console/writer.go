@@ -43,7 +43,7 @@ type writer struct {
 	tally tally
 	idle  bool // the goroutine waits for the first offer
 
-	calling atomic.Int64 // when the present device call began (Unix ns), or 0
+	calling atomic.Int64 // uptime when the present device call began, in ns, or 0
 
 	port     Port
 	pace     pacer
@@ -243,7 +243,7 @@ func (w *writer) write(now time.Time, line string) (int, error) {
 
 // call marks a device call, so that Stats can tell a driver that blocks.
 func (w *writer) call() func() {
-	w.calling.Store(time.Now().UnixNano())
+	w.calling.Store(int64(w.engine.log.clock()))
 	return func() { w.calling.Store(0) }
 }
 

@@ -41,11 +41,15 @@ func (i *Init) watchButtons(ctx context.Context) {
 			if known[path] {
 				continue
 			}
-			known[path] = true
 			if f := openButton(path); f != nil {
 				i.info("power button at %s", path)
 				go i.readButton(f)
 			}
+		}
+		// A device that went away may come back under its old name.
+		clear(known)
+		for _, path := range paths {
+			known[path] = true
 		}
 		if !pause(ctx, lookForButtons) {
 			return

@@ -61,32 +61,65 @@ func Serve(ctx context.Context, conn net.Conn, ops map[string]Handler) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 
-	var running sync.WaitGroup
-	defer running.Wait()
+	s := &server{ops: ops, w: &frameWriter{conn: conn}, cancels: map[uint64]context.CancelFunc{}}
+	defer s.running.Wait()
 	defer cancel() // before the Wait: it ends the handlers that wait
-	slots := make(chan struct{}, maxInFlight)
-	w := &frameWriter{conn: conn}
 	lines := scanner(conn)
 	for lines.Scan() {
 		var req frame
 		if err := json.Unmarshal(lines.Bytes(), &req); err != nil {
 			return fmt.Errorf("read control request: %w", err)
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
-			w.send(frame{ID: req.ID, Error: "too many requests in flight"})
+		if req.Op == opCancel {
+			s.cancel(req.ID)
 			continue
 		}
-		running.Go(func() {
-			defer func() { <-slots }()
-			w.send(answer(ctx, ops, req))
-		})
+		s.begin(ctx, req)
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("read control socket: %w", err)
 	}
 	return nil
+}
+
+// opCancel says that nobody waits for the reply of that id any more. Without
+// it, a call that waits for a log line would go on after its caller left, and
+// enough of them would leave no room for the agent's sign of life.
+const opCancel = "cancel"
+
+// server is one connection's requests under way.
+type server struct {
+	ops     map[string]Handler
+	w       *frameWriter
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	cancels map[uint64]context.CancelFunc
+}
+
+func (s *server) begin(ctx context.Context, req frame) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.cancels) >= maxInFlight {
+		cancel()
+		s.running.Go(func() { s.w.send(frame{ID: req.ID, Error: "too many requests in flight"}) })
+		return
+	}
+	s.cancels[req.ID] = cancel
+	s.running.Go(func() {
+		s.w.send(answer(ctx, s.ops, req))
+		s.cancel(req.ID)
+	})
+}
+
+func (s *server) cancel(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cancel := s.cancels[id]; cancel != nil {
+		cancel()
+		delete(s.cancels, id)
+	}
 }
 
 func answer(ctx context.Context, ops map[string]Handler, req frame) frame {
@@ -184,6 +217,7 @@ func (c *caller) call(ctx context.Context, op string, in, out any) error {
 	select {
 	case <-ctx.Done():
 		c.forget(id)
+		_ = c.w.send(frame{ID: id, Op: opCancel}) // a socket that fails has ended the call as well
 		return fmt.Errorf("%s: %w", op, ctx.Err())
 	case f, ok := <-reply:
 		if !ok {

@@ -94,6 +94,36 @@ func TestMarkupFitsAFrame(t *testing.T) {
 	}
 }
 
+// TestLeavingCallersLeaveRoom has far more calls that wait than fit at once,
+// all of whose callers leave: as `node logs -f` does once a minute for a day.
+func TestLeavingCallersLeaveRoom(t *testing.T) {
+	waiting := make(chan struct{})
+	client, _ := serving(t, map[string]Handler{
+		OpWait: func(ctx context.Context, _ json.RawMessage) (any, error) {
+			waiting <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		OpStage: Handle(func(context.Context, Progress) (Nothing, error) { return Nothing{}, nil }),
+	})
+	for range 3 * maxInFlight {
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := client.Wait(ctx, Target{})
+			left <- err
+		}()
+		<-waiting
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if err := client.SetStage(t.Context(), Progress{}); err != nil {
+		t.Errorf("no room for a sign of life: %v", err)
+	}
+}
+
 func TestPendingCallsEndWithTheSocket(t *testing.T) {
 	started := make(chan struct{})
 	client, conn := serving(t, map[string]Handler{
