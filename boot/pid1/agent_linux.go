@@ -86,7 +86,7 @@ func (i *Init) forgive(ctx context.Context) {
 		if err == nil && n > 0 {
 			_, err = bounded(diskPatience, func() (struct{}, error) { return struct{}{}, i.forced.set(0) })
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, errNoAnswer) {
 			return
 		}
 	}

@@ -83,7 +83,11 @@ func (l ledger) mounted() error {
 // stick syncs within 2-4 s.
 const diskPatience = 5 * time.Second
 
-// bounded runs f, which may wait for a disk, and stops waiting after d.
+var errNoAnswer = errors.New("no answer of the disk")
+
+// bounded runs f, which may wait for a disk, and stops waiting after d with
+// errNoAnswer. What does not answer goes on being a thread: whoever tries
+// again and again must stop at that error.
 func bounded[T any](d time.Duration, f func() (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -99,7 +103,7 @@ func bounded[T any](d time.Duration, f func() (T, error)) (T, error) {
 		return a.v, a.err
 	case <-time.After(d):
 		var none T
-		return none, fmt.Errorf("no answer of the disk within %s", d)
+		return none, fmt.Errorf("%w within %s", errNoAnswer, d)
 	}
 }
 
