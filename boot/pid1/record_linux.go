@@ -151,11 +151,9 @@ func (r *recorder) takeOver(found []crash.Stored) {
 
 // writeDisk brings the disk to what memory says.
 func (r *recorder) writeDisk() error {
-	d := &r.disk
-	errs := []error{r.begin(), d.store.Prepare()} // a full disk may still have room for some
+	// A full disk may still have room for some.
+	errs := []error{r.begin(), r.disk.store.Prepare(), r.removeGone()}
 	r.mu.Lock()
-	gone := r.gone
-	r.gone = nil
 	var unsaved []*pendingRecord
 	oldest := ""
 	for _, p := range r.pending {
@@ -166,23 +164,53 @@ func (r *recorder) writeDisk() error {
 		}
 	}
 	r.mu.Unlock()
-	for _, id := range gone {
-		errs = append(errs, d.store.Remove(id))
-	}
 	for _, p := range unsaved {
-		if err := d.store.Put(p.Raw, oldest); err != nil {
+		if err := r.disk.store.Put(p.Raw, r.giveWay(oldest)); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		r.mu.Lock()
 		p.saved = true
 		r.mu.Unlock()
-		d.trouble = ""
+		r.disk.trouble = ""
 		// Ahead of lesser lines: an operator may wait for it to cut the power.
 		r.say(console.Stage, "crash record %s is on disk: %s", p.ID, p.Line())
 	}
 	r.clearPstore()
 	return cmp.Or(errs...) // the others will say the same
+}
+
+// removeGone takes off the disk what is gone; what the disk would not let go
+// stays gone, and is tried again.
+func (r *recorder) removeGone() error {
+	r.mu.Lock()
+	gone := r.gone
+	r.gone = nil
+	r.mu.Unlock()
+	var left []string
+	var errs []error
+	for _, id := range gone {
+		if err := r.disk.store.Remove(id); err != nil {
+			left, errs = append(left, id), append(errs, err)
+		}
+	}
+	r.mu.Lock()
+	r.gone = append(left, r.gone...)
+	r.mu.Unlock()
+	return cmp.Or(errs...)
+}
+
+// giveWay names the record that a new one may overwrite on a full disk: one
+// that is gone and could not be removed, else the oldest.
+func (r *recorder) giveWay(oldest string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range r.gone {
+		if r.disk.store.Holds(id) {
+			return id
+		}
+	}
+	return oldest
 }
 
 // clearPstore gives the kernel its storage back, once what it held is safe or

@@ -230,6 +230,52 @@ func TestNewestRecordsStay(t *testing.T) {
 	}
 }
 
+// TestRemovalIsTriedAgain: a record that the disk would not let go is removed
+// later, and until then a new record may have its place.
+func TestRemovalIsTriedAgain(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	var want []string
+	for n := range maxPending {
+		want = append(want, r.die(n))
+	}
+	r.work()
+	slot := func(n int) string { return filepath.Join(r.disk.dir, fmt.Sprintf("crash.%d", n)) }
+	refused := func(n int) {
+		t.Helper()
+		if err := os.Rename(slot(n), slot(n)+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.forget(t.Context(), proc.RecordID{ID: want[n]}); err != nil {
+			t.Fatal(err)
+		}
+		if wait := r.work(); wait != tryDisk || !r.disk.store.Holds(want[n]) {
+			t.Errorf("removed without its file; looks again in %s", wait)
+		}
+		if err := os.Rename(slot(n)+".away", slot(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(2)
+	if wait := r.work(); wait != nothingToDo || r.disk.store.Holds(want[2]) {
+		t.Errorf("not removed; looks again in %s", wait)
+	}
+
+	want = append(want, r.die(maxPending)) // in the place that is free now
+	r.work()
+	refused(5)
+	next := r.die(maxPending + 1)
+	if got := r.giveWay(want[0]); got != want[5] {
+		t.Errorf("%s gives way, want %s, which is gone", got, want[5])
+	}
+	r.work()
+	for _, id := range []string{want[0], want[8], next} {
+		if !r.disk.store.Holds(id) {
+			t.Errorf("%s is not on the disk", id)
+		}
+	}
+}
+
 // TestPstoreIsHarvested: the kernel's dump becomes a record, the verdict, and
 // pstore is cleared once the record is safe.
 func TestPstoreIsHarvested(t *testing.T) {
