@@ -153,31 +153,36 @@ func (r *recorder) takeOver(found []crash.Stored) {
 func (r *recorder) writeDisk() error {
 	// A full disk may still have room for some.
 	errs := []error{r.begin(), r.disk.store.Prepare(), r.removeGone()}
-	r.mu.Lock()
-	var unsaved []*pendingRecord
-	oldest := ""
-	for _, p := range r.pending {
-		if !p.saved {
-			unsaved = append(unsaved, p)
-		} else if oldest == "" {
-			oldest = p.ID
-		}
+	for _, p := range r.unsaved() {
+		errs = append(errs, r.save(p))
 	}
-	r.mu.Unlock()
-	for _, p := range unsaved {
-		if err := r.disk.store.Put(p.Raw, r.giveWay(oldest)); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		r.mu.Lock()
-		p.saved = true
-		r.mu.Unlock()
-		r.disk.trouble = ""
-		// Ahead of lesser lines: an operator may wait for it to cut the power.
-		r.say(console.Stage, "crash record %s is on disk: %s", p.ID, p.Line())
-	}
+	errs = append(errs, r.removeGone()) // what went while it was written
 	r.clearPstore()
 	return cmp.Or(errs...) // the others will say the same
+}
+
+func (r *recorder) unsaved() []*pendingRecord {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.pending), func(p *pendingRecord) bool { return p.saved })
+}
+
+// save writes a record. The cluster may have it before the disk has: then it
+// was dropped when it was not on the disk yet, and has to go from there now.
+func (r *recorder) save(p *pendingRecord) error {
+	if err := r.disk.store.Put(p.Raw, r.giveWay()); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	p.saved = true
+	if r.find(p.ID) == nil {
+		r.gone = append(r.gone, p.ID)
+	}
+	r.mu.Unlock()
+	r.disk.trouble = ""
+	// Ahead of lesser lines: an operator may wait for it to cut the power.
+	r.say(console.Stage, "crash record %s is on disk: %s", p.ID, p.Line())
+	return nil
 }
 
 // removeGone takes off the disk what is gone; what the disk would not let go
@@ -201,8 +206,9 @@ func (r *recorder) removeGone() error {
 }
 
 // giveWay names the record that a new one may overwrite on a full disk: one
-// that is gone and could not be removed, else the oldest.
-func (r *recorder) giveWay(oldest string) string {
+// that is gone and could not be removed, else the oldest that is there: where
+// the disk had room for few slots, memory knows of more records than it holds.
+func (r *recorder) giveWay() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range r.gone {
@@ -210,7 +216,12 @@ func (r *recorder) giveWay(oldest string) string {
 			return id
 		}
 	}
-	return oldest
+	for _, p := range r.pending {
+		if r.disk.store.Holds(p.ID) {
+			return p.ID
+		}
+	}
+	return ""
 }
 
 // clearPstore gives the kernel its storage back, once what it held is safe or

@@ -265,13 +265,56 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	r.work()
 	refused(5)
 	next := r.die(maxPending + 1)
-	if got := r.giveWay(want[0]); got != want[5] {
+	if got := r.giveWay(); got != want[5] {
 		t.Errorf("%s gives way, want %s, which is gone", got, want[5])
 	}
 	r.work()
 	for _, id := range []string{want[0], want[8], next} {
 		if !r.disk.store.Holds(id) {
 			t.Errorf("%s is not on the disk", id)
+		}
+	}
+}
+
+// TestForgottenWhileItIsWritten: the cluster has a record before the disk has.
+func TestForgottenWhileItIsWritten(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+	id := r.die(1)
+	todo := r.unsaved()
+	if _, err := r.forget(t.Context(), proc.RecordID{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range todo { // the write that was under way comes to its end
+		if err := r.save(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.work()
+	r, _ = m.boot()
+	r.work()
+	if got := r.ids(t); got != "" {
+		t.Errorf("pending %s, which the cluster has", got)
+	}
+}
+
+// TestFewSlotsKeepTheNewest: the disk had room for two.
+func TestFewSlotsKeepTheNewest(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	third := filepath.Join(r.disk.dir, "crash.2")
+	if err := errors.Join(os.MkdirAll(r.disk.dir, 0o700), os.Symlink("/dev/full", third)); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for n := range 5 {
+		want = append(want, r.die(n))
+		r.work()
+	}
+	for n, id := range want {
+		if held := r.disk.store.Holds(id); held != (n >= 3) {
+			t.Errorf("record %d is on the disk: %v", n, held)
 		}
 	}
 }
