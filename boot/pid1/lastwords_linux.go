@@ -54,7 +54,7 @@ func (w *warden) bury(ws syscall.WaitStatus) {
 	all.Wait()
 	line := "init is dead; rebooting"
 	if err := <-stored; err != nil {
-		line += "; the crash is not on disk: " + err.Error()
+		line += "; the crash is not on disk: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	w.waitForTurn()
 	speak([]byte(stamp("warden", console.Crash)+line+"\r\n"), mute)
@@ -89,18 +89,25 @@ func keepReport(c console.CrashReport) error {
 	if !stateMounted() {
 		return errNoPartition
 	}
-	store, old, err := crash.OpenStore(crash.Dir)
-	if err != nil {
-		return err
-	}
-	if err := store.Prepare(); err != nil {
-		return err
-	}
+	return keepIn(crash.Dir, recordOf(crash.Init, c, nil).Encode())
+}
+
+// keepIn writes a record where the disk lets it: one slot that cannot be read,
+// or a disk too full for all of them, matters only if no other takes it.
+func keepIn(dir string, raw []byte) error {
+	store, old, opened := crash.OpenStore(dir)
+	prepared := store.Prepare()
 	oldest := ""
-	if len(old) > 0 {
-		oldest = old[0].ID
+	for _, st := range old {
+		if store.Holds(st.ID) {
+			oldest = st.ID
+			break
+		}
 	}
-	return store.Put(recordOf(crash.Init, c, nil).Encode(), oldest)
+	if err := store.Put(raw, oldest); err != nil {
+		return errors.Join(err, opened, prepared)
+	}
+	return nil
 }
 
 // tellKernel writes the crash to /dev/kmsg, a line a record.

@@ -319,6 +319,31 @@ func TestFewSlotsKeepTheNewest(t *testing.T) {
 	}
 }
 
+// TestLastWordsNeedOneSlot: init's own death is written past a slot that
+// neither reads nor can be made.
+func TestLastWordsNeedOneSlot(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "crash.2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var last string
+	for n := range 3 { // two slots: the third time, the oldest gives way
+		raw := crash.Record{Kind: crash.Init, Reason: "panic", Time: time.Unix(int64(n), 0).UTC()}.Encode()
+		if err := keepIn(dir, raw); err != nil {
+			t.Fatal(err)
+		}
+		last = crash.ID(raw)
+	}
+	_, all, err := crash.OpenStore(dir)
+	if err == nil || len(all) != 2 || all[1].ID != last {
+		t.Errorf("the disk holds %d records, and says %v", len(all), err)
+	}
+	err = keepIn("/proc/reveille/crash", crash.Record{Kind: crash.Init}.Encode())
+	if err == nil || !strings.Contains(err.Error(), "write crash record") || !strings.Contains(err.Error(), "prepare crash records") {
+		t.Errorf("a disk that takes nothing: %v", err)
+	}
+}
+
 // TestPstoreIsHarvested: the kernel's dump becomes a record, the verdict, and
 // pstore is cleared once the record is safe.
 func TestPstoreIsHarvested(t *testing.T) {
