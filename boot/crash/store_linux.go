@@ -22,6 +22,10 @@ const (
 	slots = 8
 	// slotSize is the size of one file, bytes. Eight are 2 MiB, on any disk.
 	slotSize = MaxRecord
+	// reserve is what Prepare leaves free, bytes: the sealed config and the
+	// network settings live on the same disk, in files of 64 KiB, and must
+	// find room when they are first written after a crash.
+	reserve = 1 << 20
 	// cleared is what removing a record overwrites: the header, in one sector.
 	cleared = 512
 )
@@ -35,12 +39,16 @@ type Store struct {
 	dir   string
 	names [slots]string // the id each slot holds; empty: free
 	ready [slots]bool   // the file has its size
+	free  func(dir string) (uint64, error)
 }
+
+// ErrNearlyFull: the disk has no room for all slots and what else lives there.
+var ErrNearlyFull = errors.New("the disk is nearly full")
 
 // OpenStore reads what dir holds, oldest first. A folder that does not exist
 // yet holds nothing. It writes nothing. Its error is the first of perhaps many.
 func OpenStore(dir string) (*Store, []Stored, error) {
-	s := &Store{dir: dir}
+	s := &Store{dir: dir, free: freeBytes}
 	var all []Stored
 	var errs []error
 	for i := range slots {
@@ -93,14 +101,16 @@ func (s *Store) read(i int) ([]byte, error) {
 	return raw, nil
 }
 
-// Prepare makes the files that are missing or were cut short, until the disk
-// is full. Its error says why there are not all; those that are there serve.
+// Prepare makes the files that are missing or were cut short, while the disk
+// keeps 1 MiB free for others; ErrNearlyFull when it would not. Its error says
+// why there are not all; those that are there serve.
 func (s *Store) Prepare() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("prepare crash records: %w", err)
 	}
 	made := false
 	var zeros []byte
+	var err error
 	for i := range slots {
 		if s.ready[i] {
 			continue
@@ -108,29 +118,68 @@ func (s *Store) Prepare() error {
 		if zeros == nil {
 			zeros = make([]byte, slotSize)
 		}
-		if err := s.extend(i, zeros); err != nil {
-			return fmt.Errorf("prepare crash records: %w", err)
+		if err = s.extend(i, zeros); err != nil {
+			err = fmt.Errorf("prepare crash record %d of %d: %w", i+1, slots, err)
+			break
 		}
 		s.ready[i], made = true, true
 	}
 	if !made {
-		return nil
+		return err
 	}
 	// The new entries, in all folders that may be new.
-	return cmp.Or(syncDir(s.dir), syncDir(filepath.Dir(s.dir)), syncDir(filepath.Dir(filepath.Dir(s.dir))))
+	return cmp.Or(err, syncDir(s.dir), syncDir(filepath.Dir(s.dir)), syncDir(filepath.Dir(filepath.Dir(s.dir))))
 }
 
-// extend gives a slot its size, with zeros after what it has.
+// extend gives a slot its size, with zeros after what it has, or leaves it as
+// it was.
 func (s *Store) extend(i int, zeros []byte) error {
+	size := int64(0)
+	info, err := os.Stat(s.path(i))
+	if err == nil {
+		size = info.Size()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err // zeros would go over what it has
+	}
+	if err := s.roomFor(slotSize - size); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(s.path(i), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	size, err := f.Seek(0, io.SeekEnd)
-	if err == nil && size < slotSize {
-		_, err = f.Write(zeros[size:])
+	if size < slotSize {
+		_, err = f.WriteAt(zeros[size:], size)
 	}
-	return cmp.Or(err, f.Sync(), f.Close())
+	if err = cmp.Or(err, f.Sync()); err != nil && size < slotSize {
+		// What it took belongs to others; if this fails too, err says why.
+		_ = f.Truncate(size)
+	}
+	return cmp.Or(err, f.Close())
+}
+
+// roomFor asks whether a file may grow by n bytes.
+func (s *Store) roomFor(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	free, err := s.free(s.dir)
+	if err != nil {
+		return err
+	}
+	if free < uint64(n)+reserve {
+		return fmt.Errorf("%w: %d KiB free", ErrNearlyFull, free>>10)
+	}
+	return nil
+}
+
+// freeBytes is what statfs(2) says of the disk that dir is on.
+func freeBytes(dir string) (uint64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return st.Bavail * uint64(st.Bsize), nil
 }
 
 // errFull: no slot is free, and the caller named none to give way.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // numbered are n records in the order of their time.
@@ -114,6 +116,74 @@ func TestPrepareGoesOnWhereItWasCut(t *testing.T) {
 		if err != nil || info.Size() != slotSize {
 			t.Errorf("%v, %v", info, err)
 		}
+	}
+}
+
+// smallDisk is a file system of kib KiB, which only this test's thread sees.
+func smallDisk(t *testing.T, kib int) string {
+	t.Helper()
+	runtime.LockOSThread() // for ever: the thread ends with the test, and its mounts with it
+	dir := t.TempDir()
+	if err := errors.Join(
+		unix.Unshare(unix.CLONE_NEWNS),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)),
+	); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestPrepareLeavesRoom: the configs need some of a small disk.
+func TestPrepareLeavesRoom(t *testing.T) {
+	disk := smallDisk(t, 2048)
+	s, _, err := OpenStore(filepath.Join(disk, "crash"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time, nothing grows
+		if err := s.Prepare(); !errors.Is(err, ErrNearlyFull) {
+			t.Fatalf("prepare: %v", err)
+		}
+		free, err := freeBytes(disk)
+		if err != nil || free < reserve || free >= reserve+slotSize {
+			t.Errorf("%d KiB are free, %v", free>>10, err)
+		}
+	}
+	raws, ids := numbered(5)
+	for i, raw := range raws { // what is there serves
+		if err := s.Put(raw, ids[max(i-4, 0)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Holds(ids[0]) || !s.Holds(ids[4]) {
+		t.Error("the oldest did not give way")
+	}
+}
+
+// TestPrepareGivesBack what it took of a disk that filled up meanwhile.
+func TestPrepareGivesBack(t *testing.T) {
+	disk := smallDisk(t, 1000) // three slots, and a part of one
+	s, _, err := OpenStore(filepath.Join(disk, "crash"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.free = func(string) (uint64, error) { return 1 << 30, nil }
+	if err := s.Prepare(); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("prepare: %v", err)
+	}
+	free, err := freeBytes(disk)
+	if want := uint64(1000<<10 - 3*slotSize); err != nil || free != want {
+		t.Errorf("%d bytes are free, want %d, %v", free, want, err)
+	}
+	raws, _ := numbered(1)
+	if err := s.Put(raws[0], ""); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -32,6 +32,7 @@ type recordDisk struct {
 	begun   bool         // this boot stands in the journal
 	harvest crash.Harvest
 	trouble string // with the disk, said once
+	few     bool   // slots, said once
 }
 
 func newRecordDisk(build string) recordDisk {
@@ -152,13 +153,26 @@ func (r *recorder) takeOver(found []crash.Stored) {
 // writeDisk brings the disk to what memory says.
 func (r *recorder) writeDisk() error {
 	// A full disk may still have room for some.
-	errs := []error{r.begin(), r.disk.store.Prepare(), r.removeGone()}
+	errs := []error{r.begin(), r.prepare(), r.removeGone()}
 	for _, p := range r.unsaved() {
 		errs = append(errs, r.save(p))
 	}
 	errs = append(errs, r.removeGone()) // what went while it was written
 	r.clearPstore()
 	return cmp.Or(errs...) // the others will say the same
+}
+
+// prepare makes the slots. Fewer of them are no trouble until none takes a record.
+func (r *recorder) prepare() error {
+	err := r.disk.store.Prepare()
+	if !errors.Is(err, crash.ErrNearlyFull) {
+		return err
+	}
+	if !r.disk.few {
+		r.say(console.Warn, "%v; going on with as many as there are", err)
+	}
+	r.disk.few = true
+	return nil
 }
 
 func (r *recorder) unsaved() []*pendingRecord {

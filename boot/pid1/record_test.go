@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"reveille/boot/crash"
 	"reveille/boot/proc"
@@ -339,8 +342,36 @@ func TestLastWordsNeedOneSlot(t *testing.T) {
 		t.Errorf("the disk holds %d records, and says %v", len(all), err)
 	}
 	err = keepIn("/proc/reveille/crash", crash.Record{Kind: crash.Init}.Encode())
-	if err == nil || !strings.Contains(err.Error(), "write crash record") || !strings.Contains(err.Error(), "prepare crash records") {
+	if err == nil || !strings.Contains(err.Error(), "write crash record") || !strings.Contains(err.Error(), "prepare crash record") {
 		t.Errorf("a disk that takes nothing: %v", err)
+	}
+}
+
+// TestNearlyFullDiskIsSaidOnce, and its few slots serve.
+func TestNearlyFullDiskIsSaidOnce(t *testing.T) {
+	runtime.LockOSThread() // for ever: the thread ends with the test, and its mounts with it
+	m := newMachine(t)
+	if err := errors.Join(
+		unix.Unshare(unix.CLONE_NEWNS),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("none", m.dir, "tmpfs", 0, "size=1800k"), // two slots, and what stays free
+	); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(m.dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	r, log := m.boot()
+	for n := range 4 {
+		id := r.die(n)
+		if wait := r.work(); wait != nothingToDo || !r.disk.store.Holds(id) {
+			t.Errorf("record %d is not on the disk; looks again in %s", n, wait)
+		}
+	}
+	if got := strings.Count(log.String(), "W "); got != 1 || !strings.Contains(log.String(), "nearly full") {
+		t.Errorf("%d warnings:\n%s", got, log)
 	}
 }
 
