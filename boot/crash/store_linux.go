@@ -186,24 +186,36 @@ func freeBytes(dir string) (uint64, error) {
 var errFull = errors.New("no room for another record")
 
 // Put writes a record and returns when it is durable: into a free slot, else
-// over the record with the id oldest.
+// over the record with the id oldest. A slot that refuses is passed over: a bad
+// sector in one must not keep records out of the others.
 func (s *Store) Put(raw []byte, oldest string) error {
-	i := s.find(ID(raw))
-	if i < 0 {
-		i = s.find("")
+	err := errFull
+	for _, i := range s.places(ID(raw), oldest) {
+		s.names[i] = ""
+		if err = s.overwrite(i, raw); err == nil {
+			s.names[i] = ID(raw)
+			return nil
+		}
 	}
-	if i < 0 && oldest != "" {
-		i = s.find(oldest)
+	return fmt.Errorf("write crash record: %w", err)
+}
+
+// places are the slots for a record, the best first: where it is already, the
+// free ones, that of the oldest.
+func (s *Store) places(id, oldest string) []int {
+	if i := s.find(id); i >= 0 {
+		return []int{i}
 	}
-	if i < 0 {
-		return fmt.Errorf("write crash record: %w", errFull)
+	var all []int
+	for i := range slots {
+		if s.ready[i] && s.names[i] == "" {
+			all = append(all, i)
+		}
 	}
-	s.names[i] = ""
-	if err := s.overwrite(i, raw); err != nil {
-		return fmt.Errorf("write crash record: %w", err)
+	if i := s.find(oldest); i >= 0 && oldest != "" {
+		all = append(all, i)
 	}
-	s.names[i] = ID(raw)
-	return nil
+	return all
 }
 
 // Holds tells whether the record is on the disk.

@@ -75,6 +75,24 @@ func TestStoreKeepsTheNewest(t *testing.T) {
 	reopen(t, dir, append([]string{ids[3]}, ids[5:]...)...)
 }
 
+// TestPutPassesOverABadSlot: one that can be written no more.
+func TestPutPassesOverABadSlot(t *testing.T) {
+	dir, s := prepared(t)
+	bad := filepath.Join(dir, "crash.0")
+	if err := errors.Join(os.Remove(bad), os.Symlink("/dev/full", bad)); err != nil {
+		t.Fatal(err)
+	}
+	raws, ids := numbered(slots)
+	for i, raw := range raws { // the last finds all others full
+		if err := s.Put(raw, ids[0]); err != nil || !s.Holds(ids[i]) {
+			t.Errorf("record %d is not on the disk: %v", i, err)
+		}
+	}
+	if s.Holds(ids[0]) || !s.Holds(ids[1]) {
+		t.Error("another than the oldest gave way")
+	}
+}
+
 // TestTornRecordHarmsNoOther cuts the write of a record at each of its sectors.
 func TestTornRecordHarmsNoOther(t *testing.T) {
 	dir, s := prepared(t)
