@@ -19,6 +19,7 @@ type Entry struct {
 	BootID string `json:"bootId"`
 	Build  string `json:"build,omitempty"`
 	Clean  bool   `json:"clean"`
+	Forced bool   `json:"forced,omitempty"` // an ordered end that nobody asked for: the agent died in a loop
 	Reason string `json:"reason,omitempty"` // of the ordered end: "reboot: asked by operator"
 }
 

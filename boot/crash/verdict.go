@@ -48,6 +48,8 @@ func Judge(e Evidence) Verdict {
 	}
 	init, agent := ofBoot(Init), ofBoot(Agent)
 	switch {
+	case e.Err == nil && e.Journal.Clean && e.Journal.Forced:
+		v.End, v.Text = AgentCrash, e.Journal.Reason
 	case e.Err == nil && e.Journal.Clean:
 		v.End, v.Text = Clean, e.Journal.Reason
 	case init != nil:

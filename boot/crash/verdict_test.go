@@ -22,6 +22,8 @@ func TestJudge(t *testing.T) {
 			"previous boot 11111111: clean: reboot: asked by operator"},
 		{"ordered stop after a crash", Evidence{Journal: Entry{BootID: boot, Clean: true, Reason: "reboot: loop"}, Pending: record(Agent, boot, "panic: a")},
 			"previous boot 11111111: clean: reboot: loop"},
+		{"a loop of crashes", Evidence{Journal: Entry{BootID: boot, Clean: true, Forced: true, Reason: "reboot: the agent crashed 10 times"}},
+			"previous boot 11111111: agent crash: reboot: the agent crashed 10 times"},
 		{"power cut", Evidence{Journal: running},
 			"previous boot 11111111: power loss: no ordered stop and no crash on record: power lost, or reset"},
 		{"power cut after a crash", Evidence{Journal: running, Pending: record(Agent, boot, "panic: a")},

@@ -68,7 +68,7 @@ func (i *Init) leaveLoop() bool {
 		i.error("%s, and so it was before the last reboot; next reboot in %s if it goes on", crashed, wait.Round(time.Second))
 		return false
 	}
-	i.end(proc.Restart{How: proc.Reboot, Reason: crashed})
+	i.end(proc.Restart{How: proc.Reboot, Reason: crashed, Forced: true})
 	return true
 }
 

@@ -43,8 +43,8 @@ type pendingRecord struct {
 
 // endOfBoot asks for the last entry of the journal.
 type endOfBoot struct {
-	reason string
-	done   chan struct{}
+	why  proc.Restart
+	done chan struct{}
 }
 
 func newRecorder(bootID func() string, disk recordDisk, say func(console.Level, string, ...any)) *recorder {
@@ -203,8 +203,8 @@ func (r *recorder) forget(_ context.Context, id proc.RecordID) (proc.Nothing, er
 const endJournal = time.Second
 
 // end puts the ordered end of this boot on record, if the disk takes it in time.
-func (r *recorder) end(reason string) {
-	e := endOfBoot{reason, make(chan struct{})}
+func (r *recorder) end(why proc.Restart) {
+	e := endOfBoot{why, make(chan struct{})}
 	select {
 	case r.ends <- e:
 	default:
@@ -225,7 +225,7 @@ func (r *recorder) run() {
 		case <-timer.C:
 		case e := <-r.ends:
 			r.work()
-			r.disk.endBoot(r, e.reason)
+			r.disk.endBoot(r, e.why)
 			close(e.done)
 			return
 		}

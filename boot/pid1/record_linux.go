@@ -3,6 +3,7 @@ package pid1
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reveille/boot/crash"
+	"reveille/boot/proc"
 	"reveille/console"
 )
 
@@ -292,11 +294,14 @@ func writePmsg(path string, raw []byte) error {
 }
 
 // endBoot writes that this boot came to an ordered end.
-func (d *recordDisk) endBoot(r *recorder, reason string) {
+func (d *recordDisk) endBoot(r *recorder, why proc.Restart) {
 	if d.store == nil {
 		return
 	}
-	err := crash.Journal{Dir: d.dir}.Write(crash.Entry{BootID: r.bootID(), Build: d.build, Clean: true, Reason: reason})
+	err := crash.Journal{Dir: d.dir}.Write(crash.Entry{
+		BootID: r.bootID(), Build: d.build, Clean: true, Forced: why.Forced,
+		Reason: fmt.Sprintf("%s: %s", why.How, why.Reason),
+	})
 	if err != nil && d.trouble == "" {
 		r.say(console.Warn, "%v; the next boot will take this for a power loss", err)
 	}

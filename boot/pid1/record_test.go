@@ -139,7 +139,7 @@ func TestOrderedStopIsClean(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.run() }()
 	id := r.die(1)
-	r.end("reboot: asked by operator")
+	r.end(proc.Restart{How: proc.Reboot, Reason: "asked by operator"})
 	<-ended
 
 	r, log := m.boot()
@@ -187,7 +187,7 @@ func TestDiskThatBecameReadOnly(t *testing.T) {
 	r.work()
 	id := r.die(1)
 	r.work()
-	r.disk.endBoot(r, "reboot")
+	r.disk.endBoot(r, proc.Restart{How: proc.Reboot})
 	if got := strings.Count(log.String(), "kept in memory only"); got != 1 || strings.Count(log.String(), "W ") != 1 {
 		t.Errorf("said\n%s", log)
 	}
@@ -214,7 +214,7 @@ func TestBadDiskIsSaidOnce(t *testing.T) {
 	if got := r.ids(t); got != strings.Join(want[3:], " ") {
 		t.Errorf("pending %s", got)
 	}
-	r.disk.endBoot(r, "reboot")
+	r.disk.endBoot(r, proc.Restart{How: proc.Reboot})
 }
 
 func TestNewestRecordsStay(t *testing.T) {

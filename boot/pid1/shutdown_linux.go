@@ -34,7 +34,7 @@ func (i *Init) stop(r proc.Restart) {
 	time.AfterFunc(wholeStop, func() { restartMachine(r.How) })
 	i.screens.Last(lastWordsIn, fmt.Sprintf("%s: %s", r.How, r.Reason))
 	i.stopProcesses(killAll)
-	i.records.end(fmt.Sprintf("%s: %s", r.How, r.Reason))
+	i.records.end(r)
 	i.info("file systems: writing back")
 	within(syncGrace, func() { unmountDisks(); unix.Sync() })
 	i.screens.Last(lastWordsIn, fmt.Sprintf("%s now", r.How))

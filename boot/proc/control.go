@@ -100,6 +100,7 @@ const (
 type Restart struct {
 	How    RestartHow `json:"how"`
 	Reason string     `json:"reason"` // shown first on every console
+	Forced bool       `json:"-"`      // init's own decision, for an agent that dies in a loop
 }
 
 // MaxKept bounds what init keeps for the agent: an opened config with a
