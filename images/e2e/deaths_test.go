@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -81,14 +82,24 @@ func TestInitPanics(t *testing.T) {
 }
 
 var (
-	crashLine = regexp.MustCompile(`^\[ *[0-9.]+\] crash         C `)
+	crashLine = regexp.MustCompile(`^\[ *[0-9.]+\] (crash|warden) +C `)
 	newLine   = regexp.MustCompile(`^\[ *[0-9.]+\] \S+ +[DISWEC] `)
+	// What only a Go trace has: a goroutine's head, a place, who made it.
+	traceLine = regexp.MustCompile(`^(goroutine \d+ |\t\S+\.(go|s):\d+|created by )`)
 )
 
-// contiguous wants the crash's lines on a console in one run: the first line
-// of a record starts with its time, and what belongs to it is indented.
+// contiguous wants a crash on a console in one piece.
 func contiguous(t *testing.T, text string) {
 	t.Helper()
+	if problem := inPieces(text); problem != "" {
+		t.Errorf("%s:\n%s", problem, text)
+	}
+}
+
+// inPieces says how a console's text breaks a crash up, empty if it does not.
+// The trace is printed as it was written, without a time: so none of its lines
+// may follow a line of anybody else.
+func inPieces(text string) string {
 	runs, inside := 0, false
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimRight(line, "\r")
@@ -100,9 +111,33 @@ func contiguous(t *testing.T, text string) {
 			inside = true
 		case newLine.MatchString(line):
 			inside = false
+		case !inside && traceLine.MatchString(line):
+			return "a line of the trace stands apart: " + line
 		}
 	}
 	if runs != 1 {
-		t.Errorf("the crash stands in %d pieces on the console:\n%s", runs, text)
+		return fmt.Sprintf("the crash stands in %d pieces", runs)
+	}
+	return ""
+}
+
+// TestInPieces holds the check itself: it must see what it is there for.
+func TestInPieces(t *testing.T) {
+	const before, summary = "[    1.000] mounts        S start\r\n", "[    2.000] crash         C agent crashed: panic: x\r\n"
+	const first, second = "goroutine 1 [running]:\r\nmain.f()\r\n\t/a/b.go:1 +0x1\r\n", "goroutine 2 [select]:\r\nmain.g()\r\n\t/a/c.go:2\r\n"
+	const foreign = "[    2.001] netcfg        I bond0 up\r\n"
+	for _, c := range []struct {
+		name, text string
+		whole      bool
+	}{
+		{"whole", before + summary + first + second + foreign, true},
+		{"foreign line in the trace", before + summary + first + foreign + second, false},
+		{"foreign line before the trace", before + summary + foreign + first + second, false},
+		{"twice", summary + first + foreign + summary + first, false},
+		{"none", before + foreign, false},
+	} {
+		if problem := inPieces(c.text); (problem == "") != c.whole {
+			t.Errorf("%s: %q", c.name, problem)
+		}
 	}
 }
