@@ -72,8 +72,8 @@ func (j journal) complete() error {
 	if !j.linux || !j.started {
 		return errors.New("the log lacks the beginning of the boot")
 	}
-	if missing := uint64(floodLines - j.flood); j.gaps > missing {
-		return fmt.Errorf("%d records are gone, of which only %d can be the flood's", j.gaps, missing)
+	if missing := uint64(floodLines - j.flood); j.gaps != missing {
+		return fmt.Errorf("%d records are gone, and %d lines of the flood: they must be the same", j.gaps, missing)
 	}
 	return nil
 }
