@@ -70,8 +70,8 @@ func obey() {
 	for in.Scan() {
 		switch cmd, arg, _ := strings.Cut(in.Text(), " "); cmd {
 		case "carrier":
-			b, err := os.ReadFile("/sys/class/net/" + arg + "/carrier")
-			fmt.Printf("carrier %s %s %v\n", arg, strings.TrimSpace(string(b)), err)
+			link, want, _ := strings.Cut(arg, " ")
+			fmt.Println("carrier", link, waitCarrier(link, want))
 		case "up":
 			address(arg, nil)
 			fmt.Println("is up", arg)
@@ -140,4 +140,18 @@ func check(err error) {
 		fmt.Println("guest failed:", err)
 		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}
+}
+
+// waitCarrier waits until link's carrier is as wanted and says what it is in
+// the end: QEMU's word that a cable is out is ahead of the guest's driver.
+func waitCarrier(link, want string) (carrier string) {
+	for range 600 { // a minute, for a machine with other work to do
+		b, err := os.ReadFile("/sys/class/net/" + link + "/carrier")
+		check(err)
+		if carrier = strings.TrimSpace(string(b)); carrier == want {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return carrier
 }
