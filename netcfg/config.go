@@ -91,16 +91,6 @@ func (c *Config) find(id string) *link {
 	return nil
 }
 
-// bondOf is the bond that link id is a port of, nil if none.
-func (c *Config) bondOf(id string) *link {
-	for i := range c.links {
-		if slices.Contains(c.links[i].bond.ports, id) {
-			return &c.links[i]
-		}
-	}
-	return nil
-}
-
 // match selects a NIC; empty fields do not restrict.
 type match struct {
 	mac     string

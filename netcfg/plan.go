@@ -2,7 +2,6 @@ package netcfg
 
 import (
 	"fmt"
-	"slices"
 )
 
 // Plan is the operations that turn have into want, in an order that the kernel
@@ -28,23 +27,37 @@ func Waits(want *Config, have State) []Wait {
 // planner collects operations and plays their plain effects on its own copy of
 // the state, so that later operations see earlier ones.
 type planner struct {
-	want  *Config
-	have  State
+	board
+	want    *Config
+	ids     map[string]*link // the wish by id
+	masters map[string]*link // id of a port -> the wanted link that it belongs to
+	have    State            // as observed: nothing is played on it
+
 	ops   []Op
 	waits []wait
-	nics  map[string][]int // id of a wanted NIC -> indices of what it matches
-	fresh int              // index of the last device that the plan created, negative
-	// With thousands of routes, scanning the list for each wish takes seconds.
-	routes map[routeKey][]RouteState
-	keep   map[RouteState]bool // the wanted ones, without an owner
+	said  map[wait]bool
+	nics  map[string][]int    // id of a wanted NIC -> indices of what it matches
+	bound map[int]bool        // the indices in nics
+	fresh int                 // index of the last device that the plan created, negative
+	keep  map[RouteState]bool // the wanted ones, without an owner
 }
 
 func newPlanner(want *Config, have State) *planner {
-	have.Links = slices.Clone(have.Links)
-	have.Addresses = slices.Clone(have.Addresses)
-	p := &planner{want: want, have: have, routes: map[routeKey][]RouteState{}, keep: map[RouteState]bool{}}
-	for _, r := range have.Routes {
-		p.routes[r.key()] = append(p.routes[r.key()], r)
+	p := &planner{
+		board: newBoard(have), want: want, have: have,
+		ids:     make(map[string]*link, len(want.links)),
+		masters: map[string]*link{},
+		said:    map[wait]bool{},
+		nics:    map[string][]int{},
+		bound:   map[int]bool{},
+		keep:    make(map[RouteState]bool, len(have.Routes)),
+	}
+	for i := range want.links {
+		l := &want.links[i]
+		p.ids[l.id] = l
+		for _, port := range l.bond.ports {
+			p.masters[port] = l
+		}
 	}
 	return p
 }
@@ -56,7 +69,7 @@ func (p *planner) run() {
 	for i := range p.want.links {
 		l := &p.want.links[i]
 		for _, index := range p.device(l) {
-			if !p.have.link(index).Carrier {
+			if !p.link(index).Carrier {
 				p.wait(l, waitCarrier, "no carrier")
 			}
 			p.addresses(l, index)
@@ -84,11 +97,11 @@ func (p *planner) device(l *link) []int {
 }
 
 func (p *planner) dummyDevice(l *link) []int {
-	d := p.have.named(l.name)
+	d := p.named(l.name)
 	if d == nil {
 		d = p.create(l, Op{}, 1500)
 	}
-	if p.want.bondOf(l.id) != nil {
+	if p.masters[l.id] != nil {
 		return nil
 	}
 	p.attributes(l, d)
@@ -97,7 +110,7 @@ func (p *planner) dummyDevice(l *link) []int {
 }
 
 func (p *planner) nicDevice(l *link) []int {
-	if p.want.bondOf(l.id) != nil {
+	if p.masters[l.id] != nil {
 		return nil // it is the bond's business
 	}
 	indices := p.nics[l.id]
@@ -106,7 +119,7 @@ func (p *planner) nicDevice(l *link) []int {
 		return nil
 	}
 	for _, index := range indices {
-		d := p.have.link(index)
+		d := p.link(index)
 		if d.Master != 0 {
 			p.release(d)
 		}
@@ -125,11 +138,10 @@ func (p *planner) create(l *link, op Op, mtu int) *LinkState {
 	}
 	p.do(op)
 	p.fresh--
-	p.have.Links = append(p.have.Links, LinkState{
+	return p.addLink(LinkState{
 		Index: p.fresh, Name: l.name, Kind: string(l.kind), MAC: l.mac, MTU: mtu,
 		AcceptRA: -1, // the kernel's default for new devices: not ours to know
 	})
-	return &p.have.Links[len(p.have.Links)-1]
 }
 
 // The values of accept_ra and addr_gen_mode (Documentation/networking/
@@ -185,10 +197,8 @@ func (p *planner) mtu(d *LinkState, mtu int) {
 	p.set(d, "mtu", fmt.Sprint(mtu))
 	d.MTU = mtu
 	if d.Kind == string(kindBond) {
-		for i := range p.have.Links {
-			if p.have.Links[i].Master == d.Index {
-				p.have.Links[i].MTU = mtu
-			}
+		for _, port := range p.portsOf(d) {
+			port.MTU = mtu
 		}
 	}
 }
@@ -212,15 +222,13 @@ func (p *planner) down(d *LinkState) {
 	}
 	p.do(Op{Verb: OpDown, Link: d.Name})
 	d.Up = false
-	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool {
-		return a.Link == d.Index && a.Prefix.Addr().Is6()
-	})
-	p.forgetRoutes(d.Index)
+	p.dropAddresses(d.Index, func(a AddressState) bool { return a.Prefix.Addr().Is6() })
+	p.dropRoutes(d.Index)
 }
 
 // release takes a port from its master. Bonding leaves the port down.
 func (p *planner) release(d *LinkState) {
-	master := p.have.link(d.Master)
+	master := p.link(d.Master)
 	name := fmt.Sprintf("index %d", d.Master)
 	if master != nil {
 		name = master.Name

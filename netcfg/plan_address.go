@@ -8,7 +8,7 @@ import (
 )
 
 func (p *planner) deleteAddress(a AddressState) {
-	if d := p.have.link(a.Link); d != nil {
+	if d := p.link(a.Link); d != nil {
 		p.do(Op{Verb: OpDeleteAddress, Link: d.Name, Address: a.Prefix})
 	}
 }
@@ -17,7 +17,7 @@ func (p *planner) deleteAddress(a AddressState) {
 // removes those of ours that are not wanted any more. Foreign ones stay unless
 // they are in the way.
 func (p *planner) addresses(l *link, index int) {
-	d := p.have.link(index)
+	d := p.link(index)
 	for _, want := range l.addresses {
 		if want.Addr().Is6() && d.NoIPv6 {
 			p.wait(l, waitIPv6, noIPv6(d))
@@ -25,9 +25,9 @@ func (p *planner) addresses(l *link, index int) {
 		}
 		p.address(l, d, want)
 	}
-	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool {
-		stale := a.Link == index && (a.Proto == ownProto && !slices.Contains(l.addresses, a.Prefix) ||
-			!l.linkLocal && a.Prefix.Addr().IsLinkLocalUnicast() && a.Prefix.Addr().Is6() && !slices.Contains(l.addresses, a.Prefix))
+	p.dropAddresses(index, func(a AddressState) bool {
+		stale := !slices.Contains(l.addresses, a.Prefix) &&
+			(a.Proto == ownProto || !l.linkLocal && a.Prefix.Addr().IsLinkLocalUnicast() && a.Prefix.Addr().Is6())
 		if stale {
 			p.deleteAddress(a)
 		}
@@ -45,23 +45,28 @@ func noIPv6(d *LinkState) string {
 // address removes whatever has the IP wrongly, then adds it unless it is there.
 func (p *planner) address(l *link, d *LinkState, want netip.Prefix) {
 	there := false
-	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool {
-		if a.Prefix.Addr() != want.Addr() || a.Link != d.Index && p.isLoopback(a.Link) {
-			return false
+	for _, index := range slices.Clone(p.holders[want.Addr()]) {
+		if index != d.Index && p.isLoopback(index) {
+			continue
 		}
-		if a.Link == d.Index && a.Prefix == want && !(a.DADFailed && !a.Held) {
-			there = true
-			p.settled(l, d, a)
-			return false
-		}
-		p.deleteAddress(a)
-		return true
-	})
+		p.dropAddresses(index, func(a AddressState) bool {
+			if a.Prefix.Addr() != want.Addr() {
+				return false
+			}
+			if index == d.Index && a.Prefix == want && !(a.DADFailed && !a.Held) {
+				there = true
+				p.settled(l, d, a)
+				return false
+			}
+			p.deleteAddress(a)
+			return true
+		})
+	}
 	if there {
 		return
 	}
 	p.do(Op{Verb: OpAddAddress, Link: d.Name, Address: want})
-	p.have.Addresses = append(p.have.Addresses, AddressState{
+	p.addAddress(AddressState{
 		Link: d.Index, Prefix: want, Proto: ownProto, Tentative: want.Addr().Is6(),
 	})
 }
@@ -82,7 +87,7 @@ func (p *planner) settled(l *link, d *LinkState, a AddressState) {
 
 // isLoopback spares the addresses that anycast keeps on lo.
 func (p *planner) isLoopback(index int) bool {
-	d := p.have.link(index)
+	d := p.link(index)
 	return d != nil && d.Name == "lo"
 }
 
@@ -90,7 +95,7 @@ func (p *planner) isLoopback(index int) bool {
 // not wanted. On-link routes come first, because gateways are found through
 // them.
 func (p *planner) linkRoutes(l *link, index int) {
-	d := p.have.link(index)
+	d := p.link(index)
 	routes := slices.Clone(l.routes)
 	slices.SortStableFunc(routes, func(a, b Route) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.To.Bits(), a.To.Bits()))
@@ -138,7 +143,8 @@ func (p *planner) route(l *link, d *LinkState, want Route) {
 		})
 	}
 	p.do(Op{Verb: verb, Link: d.Name, Route: want})
-	p.routes[want.key()] = append(slices.Clone(held), RouteState{Link: d.Index, Proto: ownProto, Route: want})
+	p.routes[want.key()] = held
+	p.addRoute(RouteState{Link: d.Index, Proto: ownProto, Route: want})
 }
 
 // serves reports whether the route in the kernel is the wanted one. A foreign
@@ -154,13 +160,11 @@ func (h RouteState) serves(want Route) bool {
 // canBe reports whether the kernel takes the address as a source now: an IPv6
 // address not before its duplicate check.
 func (p *planner) canBe(source netip.Addr) bool {
-	return slices.ContainsFunc(p.have.Addresses, func(a AddressState) bool {
-		return a.Prefix.Addr() == source && !a.Tentative && !a.DADFailed
-	})
+	return p.has(source, func(a AddressState) bool { return !a.Tentative && !a.DADFailed })
 }
 
 func (p *planner) deleteRoute(r RouteState) {
-	if d := p.have.link(r.Link); d != nil {
+	if d := p.link(r.Link); d != nil {
 		p.do(Op{Verb: OpDeleteRoute, Link: d.Name, Route: r.Route, Proto: r.Proto})
 	}
 }
@@ -179,9 +183,11 @@ func (p *planner) retire() {
 			wanted[d.Index] = true
 		}
 	}
-	for _, a := range p.have.Addresses {
-		if a.Proto == ownProto && !wanted[a.Link] {
-			p.deleteAddress(a)
+	for _, d := range p.links {
+		for _, a := range p.addressesOf[d.Index] {
+			if a.Proto == ownProto && !wanted[d.Index] {
+				p.deleteAddress(a)
+			}
 		}
 	}
 	for _, r := range p.have.Routes {

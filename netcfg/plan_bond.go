@@ -30,13 +30,13 @@ func (p *planner) bondDevice(l *link) []int {
 		p.releaseAll(d) // a live change fails half-way when a port's driver refuses it
 	}
 	p.attributes(l, d)
-	for i := range p.have.Links {
-		if c := &p.have.Links[i]; c.Master == d.Index && !slices.Contains(ports, c.Index) {
+	for _, c := range p.portsOf(d) {
+		if !slices.Contains(ports, c.Index) {
 			p.release(c)
 		}
 	}
 	for _, index := range ports {
-		p.port(p.have.link(index), d)
+		p.port(p.link(index), d)
 	}
 	p.primary(l, d)
 	p.up(d)
@@ -47,7 +47,7 @@ func (p *planner) bondDevice(l *link) []int {
 func (p *planner) ports(l *link) []int {
 	var out []int
 	for _, id := range l.bond.ports {
-		if port := p.want.find(id); port.kind == kindNIC {
+		if port := p.ids[id]; port.kind == kindNIC {
 			out = append(out, p.nics[id]...)
 		} else if d := p.wanted(id); d != nil {
 			out = append(out, d.Index)
@@ -69,7 +69,7 @@ func (p *planner) createBond(l *link, ports []int) *LinkState {
 		}
 	}
 	if l.mac == "" && len(ports) > 0 {
-		if mac := p.have.link(ports[0]).permanentMAC(); mac != "" {
+		if mac := p.link(ports[0]).permanentMAC(); mac != "" {
 			settings = append(settings, Setting{"mac", mac})
 		}
 	}
@@ -101,10 +101,8 @@ func (p *planner) bondOptions(l *link, d *LinkState) {
 }
 
 func (p *planner) releaseAll(d *LinkState) {
-	for i := range p.have.Links {
-		if c := &p.have.Links[i]; c.Master == d.Index {
-			p.release(c)
-		}
+	for _, c := range p.portsOf(d) {
+		p.release(c)
 	}
 }
 
@@ -128,10 +126,7 @@ func (p *planner) port(c, d *LinkState) {
 }
 
 func (p *planner) flush(index int) {
-	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool {
-		if a.Link != index {
-			return false
-		}
+	p.dropAddresses(index, func(a AddressState) bool {
 		p.deleteAddress(a)
 		return true
 	})
@@ -162,7 +157,7 @@ func (p *planner) vlanDevice(l *link) []int {
 		p.wait(l, waitParent, "its link "+l.vlan.parent+" is missing")
 		return nil
 	}
-	d := p.have.named(l.name)
+	d := p.named(l.name)
 	if d != nil && !p.fits(l, d) {
 		p.delete(d)
 		d, parent = nil, p.wanted(l.vlan.parent)
@@ -181,8 +176,8 @@ func (p *planner) vlanDevice(l *link) []int {
 // sameVLAN adopts a vlan that has the id and link but another name: the kernel
 // would refuse a second one.
 func (p *planner) sameVLAN(l *link, parent *LinkState) *LinkState {
-	for i := range p.have.Links {
-		if d := &p.have.Links[i]; d.Kind == string(kindVLAN) && d.Parent == parent.Index && d.VLAN == l.vlan.id {
+	for _, d := range p.links {
+		if d.Kind == string(kindVLAN) && d.Parent == parent.Index && d.VLAN == l.vlan.id {
 			p.rename(d, l.name)
 			return d
 		}

@@ -13,19 +13,12 @@ var stacked = []string{"bond", "bridge", "ipvlan", "macvlan", "macvtap", "team",
 // bindNICs finds the interfaces that each wanted NIC means. An interface is
 // bound once; the document's order decides.
 func (p *planner) bindNICs() {
-	p.nics = map[string][]int{}
-	taken := map[int]bool{}
 	for i := range p.want.links {
 		l := &p.want.links[i]
 		if l.kind != kindNIC {
 			continue
 		}
-		var found []int
-		for _, d := range p.have.Links {
-			if !taken[d.Index] && l.means(d) {
-				found = append(found, d.Index)
-			}
-		}
+		found := p.meant(l)
 		if len(found) == 0 {
 			p.wait(l, waitNIC, p.missing(l))
 			continue
@@ -34,16 +27,33 @@ func (p *planner) bindNICs() {
 			found = []int{p.preferred(found, l.name)} // a name is for one
 		}
 		for _, index := range found {
-			taken[index] = true
+			p.bound[index] = true
 		}
 		p.nics[l.id] = found
 	}
 }
 
+// meant is the interfaces that l means and nothing before it did.
+func (p *planner) meant(l *link) []int {
+	if l.match == nil {
+		if d := p.named(l.name); d != nil && !p.bound[d.Index] && l.means(d) {
+			return []int{d.Index}
+		}
+		return nil
+	}
+	var found []int
+	for _, d := range p.links {
+		if !p.bound[d.Index] && l.means(d) {
+			found = append(found, d.Index)
+		}
+	}
+	return found
+}
+
 // preferred is the one that has the name already, else the first.
 func (p *planner) preferred(indices []int, name string) int {
 	for _, index := range indices {
-		if p.have.link(index).Name == name {
+		if p.link(index).Name == name {
 			return index
 		}
 	}
@@ -51,7 +61,7 @@ func (p *planner) preferred(indices []int, name string) int {
 }
 
 // means reports whether the document's link l is the interface d.
-func (l *link) means(d LinkState) bool {
+func (l *link) means(d *LinkState) bool {
 	m := l.match
 	switch {
 	case slices.Contains(stacked, d.Kind):
@@ -77,7 +87,7 @@ func (l *link) means(d LinkState) bool {
 }
 
 // permanentMAC is the burned-in address: a port of a bond shows the bond's.
-func (d LinkState) permanentMAC() string {
+func (d *LinkState) permanentMAC() string {
 	if d.PermMAC != "" {
 		return d.PermMAC
 	}
@@ -89,7 +99,7 @@ func (p *planner) missing(l *link) string {
 	m := l.match
 	switch {
 	case m == nil:
-		if d := p.have.named(l.name); d != nil {
+		if d := p.named(l.name); d != nil {
 			return fmt.Sprintf("%s is a %s, not a network card", l.name, d.Kind)
 		}
 		return "no interface named " + l.name
@@ -111,27 +121,17 @@ func (p *planner) clearNames() {
 		if l.kind == kindNIC {
 			continue
 		}
-		if d := p.have.named(l.name); d != nil && d.Kind != "" && !p.isBound(d.Index) && !p.fits(l, d) {
+		if d := p.named(l.name); d != nil && d.Kind != "" && !p.bound[d.Index] && !p.fits(l, d) {
 			p.delete(d)
 		}
 	}
-	for i := range p.have.Links {
-		d := &p.have.Links[i]
+	for _, d := range p.links {
 		for _, alt := range d.AltNames {
-			if wanted[alt] && p.have.named(alt) == nil {
+			if wanted[alt] && p.named(alt) == nil {
 				p.do(Op{Verb: OpDropAltName, Link: d.Name, Other: alt})
 			}
 		}
 	}
-}
-
-func (p *planner) isBound(index int) bool {
-	for _, indices := range p.nics {
-		if slices.Contains(indices, index) {
-			return true
-		}
-	}
-	return false
 }
 
 // fits reports whether d can become l without being made anew.
@@ -148,14 +148,14 @@ func (p *planner) fits(l *link, d *LinkState) bool {
 
 // wanted is the interface that the wanted link id is now, nil if none is.
 func (p *planner) wanted(id string) *LinkState {
-	l := p.want.find(id)
+	l := p.ids[id]
 	if l.kind == kindNIC {
 		if indices := p.nics[id]; len(indices) > 0 {
-			return p.have.link(indices[0])
+			return p.link(indices[0])
 		}
 		return nil
 	}
-	if d := p.have.named(l.name); d != nil && d.Kind == string(l.kind) {
+	if d := p.named(l.name); d != nil && d.Kind == string(l.kind) {
 		return d
 	}
 	return nil
@@ -165,32 +165,20 @@ func (p *planner) wanted(id string) *LinkState {
 // vlans, its addresses and routes, and its hold on ports.
 func (p *planner) delete(d *LinkState) {
 	p.do(Op{Verb: OpDelete, Link: d.Name})
-	p.forget(d.Index)
+	p.forget(d)
 }
 
-func (p *planner) forget(index int) {
-	for i := range p.have.Links {
-		if c := &p.have.Links[i]; c.Master == index {
+func (p *planner) forget(d *LinkState) {
+	p.removeLink(d)
+	p.dropAddresses(d.Index, func(AddressState) bool { return true })
+	p.dropRoutes(d.Index)
+	for _, c := range slices.Clone(p.links) {
+		if c.Master == d.Index {
 			c.Master, c.Up = 0, false
 		}
-	}
-	var children []int
-	p.have.Links = slices.DeleteFunc(p.have.Links, func(c LinkState) bool {
-		if c.Parent == index && c.Kind == string(kindVLAN) {
-			children = append(children, c.Index)
+		if c.Parent == d.Index && c.Kind == string(kindVLAN) {
+			p.forget(c)
 		}
-		return c.Index == index
-	})
-	p.have.Addresses = slices.DeleteFunc(p.have.Addresses, func(a AddressState) bool { return a.Link == index })
-	p.forgetRoutes(index)
-	for _, c := range children {
-		p.forget(c)
-	}
-}
-
-func (p *planner) forgetRoutes(index int) {
-	for key, routes := range p.routes {
-		p.routes[key] = slices.DeleteFunc(routes, func(r RouteState) bool { return r.Link == index })
 	}
 }
 
@@ -202,13 +190,13 @@ func (p *planner) renameNICs() {
 		l := &p.want.links[i]
 		if l.kind == kindNIC {
 			for _, index := range p.nics[l.id] {
-				if l.name != "" && p.have.link(index).Name != l.name {
+				if l.name != "" && p.link(index).Name != l.name {
 					todo[index] = l.name
 				}
 			}
 			continue
 		}
-		if d := p.have.named(l.name); d != nil && d.Kind != string(l.kind) && todo[d.Index] == "" && !p.isBound(d.Index) {
+		if d := p.named(l.name); d != nil && d.Kind != string(l.kind) && todo[d.Index] == "" && !p.bound[d.Index] {
 			p.rename(d, p.aside(d)) // hardware that cannot be deleted
 		}
 	}
@@ -226,13 +214,13 @@ func (p *planner) renameOne(todo map[int]string) {
 	}
 	slices.Sort(indices)
 	for _, index := range indices {
-		if p.have.named(todo[index]) == nil {
-			p.rename(p.have.link(index), todo[index])
+		if p.named(todo[index]) == nil {
+			p.rename(p.link(index), todo[index])
 			delete(todo, index)
 			return
 		}
 	}
-	holder := p.have.named(todo[indices[0]])
+	holder := p.named(todo[indices[0]])
 	p.rename(holder, p.aside(holder))
 }
 
@@ -241,7 +229,7 @@ func (p *planner) aside(d *LinkState) string {
 	for i := d.Index; ; i++ {
 		name := fmt.Sprintf("rename%d", i)
 		if !slices.ContainsFunc(p.want.links, func(l link) bool { return l.name == name }) &&
-			!slices.ContainsFunc(p.have.Links, func(l LinkState) bool {
+			!slices.ContainsFunc(p.links, func(l *LinkState) bool {
 				return l.Name == name || slices.Contains(l.AltNames, name)
 			}) {
 			return name
@@ -254,5 +242,5 @@ func (p *planner) aside(d *LinkState) string {
 func (p *planner) rename(d *LinkState, name string) {
 	p.down(d)
 	p.do(Op{Verb: OpRename, Link: d.Name, Other: name})
-	d.Name = name
+	p.renameLink(d, name)
 }

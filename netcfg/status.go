@@ -63,21 +63,22 @@ func statusOf(want *Config, have State, waits []wait) Status {
 	p := newPlanner(want, have)
 	p.bindNICs()
 	s := Status{Waits: plainWaits(waits)}
+	why := reasons(waits)
 	for i := range want.links {
 		l := &want.links[i]
-		if want.bondOf(l.id) == nil {
-			s.Links = append(s.Links, p.linkStatus(l, waits))
+		if p.masters[l.id] == nil {
+			s.Links = append(s.Links, p.linkStatus(l, why))
 		}
 	}
 	s.Addresses = p.usableAddresses(s.Links)
 	return s
 }
 
-func (p *planner) linkStatus(l *link, waits []wait) LinkStatus {
+func (p *planner) linkStatus(l *link, why map[string]string) LinkStatus {
 	ls := LinkStatus{ID: l.id, Kind: cmp.Or(string(l.kind), "ethernet")}
 	d := p.wanted(l.id)
 	if d == nil {
-		ls.Problem = reason(waits, l.id, "is not there yet")
+		ls.Problem = cmp.Or(why[l.id], "is not there yet")
 		return ls
 	}
 	ls.Name, ls.MAC, ls.Up, ls.Carrier, ls.MTU = d.Name, d.MAC, d.Up, d.Carrier, d.MTU
@@ -88,23 +89,24 @@ func (p *planner) linkStatus(l *link, waits []wait) LinkStatus {
 		ls.Mode = d.Bond["mode"]
 		p.portStatus(l, d, &ls)
 	}
-	ls.Problem = reason(waits, l.id, portProblem(ls, waits))
+	ls.Problem = cmp.Or(why[l.id], portProblem(ls, why))
 	return ls
 }
 
-// reason is the first wait of the link that is not merely a matter of seconds.
-func reason(waits []wait, id, otherwise string) string {
+// reasons is, by link, the first wait that is not merely a matter of seconds.
+func reasons(waits []wait) map[string]string {
+	out := map[string]string{}
 	for _, w := range waits {
-		if w.Link == id && !w.passing() {
-			return w.Reason
+		if _, dup := out[w.Link]; !dup && !w.passing() {
+			out[w.Link] = w.Reason
 		}
 	}
-	return otherwise
+	return out
 }
 
 func (p *planner) addressState(index int, want netip.Prefix) string {
-	for _, a := range p.have.Addresses {
-		if a.Link != index || a.Prefix != want {
+	for _, a := range p.addressesOf[index] {
+		if a.Prefix != want {
 			continue
 		}
 		switch {
@@ -134,11 +136,11 @@ func (p *planner) portStatus(l *link, d *LinkState, ls *LinkStatus) {
 
 // portProblem is a sentence for the first port that does not carry traffic
 // though it should.
-func portProblem(ls LinkStatus, waits []wait) string {
+func portProblem(ls LinkStatus, why map[string]string) string {
 	for _, port := range ls.Ports {
 		switch {
 		case port.Name == "":
-			return port.ID + ": " + reason(waits, port.ID, "no such interface")
+			return port.ID + ": " + cmp.Or(why[port.ID], "no such interface")
 		case !port.Enslaved:
 			return port.Name + " is not a port yet"
 		case !port.Carrier:
@@ -154,13 +156,13 @@ func portProblem(ls LinkStatus, waits []wait) string {
 func (p *planner) usableAddresses(links []LinkStatus) []netip.Addr {
 	var wanted, other []netip.Addr
 	for _, ls := range links {
-		d := p.have.named(ls.Name)
+		d := p.named(ls.Name)
 		if d == nil || !d.Carrier || !d.Up {
 			continue
 		}
-		l := p.want.find(ls.ID)
-		for _, a := range p.have.Addresses {
-			if a.Link != d.Index || !a.usable() || a.Prefix.Addr().IsLinkLocalUnicast() || a.Prefix.Addr().IsLoopback() {
+		l := p.ids[ls.ID]
+		for _, a := range p.addressesOf[d.Index] {
+			if !a.usable() || a.Prefix.Addr().IsLinkLocalUnicast() || a.Prefix.Addr().IsLoopback() {
 				continue
 			}
 			if !slices.Contains(l.addresses, a.Prefix) {

@@ -1,7 +1,5 @@
 package netcfg
 
-import "slices"
-
 // waitKind tells the waits apart that the reconciler treats differently.
 type waitKind int
 
@@ -23,12 +21,13 @@ type wait struct {
 
 func (p *planner) wait(l *link, kind waitKind, reason string) {
 	optional := l.optional
-	if b := p.want.bondOf(l.id); b != nil && b.optional {
+	if b := p.masters[l.id]; b != nil && b.optional {
 		optional = true
 	}
 	w := wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}}
 	w.Passing = w.passing()
-	if !slices.Contains(p.waits, w) {
+	if !p.said[w] {
+		p.said[w] = true
 		p.waits = append(p.waits, w)
 	}
 }
