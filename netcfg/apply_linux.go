@@ -252,9 +252,6 @@ func macBytes(s string) []byte {
 	return mac
 }
 
-// infinity is the lifetime of a permanent address (INFINITY_LIFE_TIME).
-const infinity = 0xffffffff
-
 func (k *kernel) address(ctx context.Context, index int, op Op) error {
 	typ, flags := netlink.HeaderType(unix.RTM_NEWADDR), netlink.Create|netlink.Excl
 	switch op.Verb {

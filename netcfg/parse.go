@@ -223,7 +223,7 @@ func (c *compiler) common(l *link, m Mapping) {
 		r, ok := route(item)
 		c.addRoute(l, item, r, ok)
 	}
-	c.nameservers(m.Get("nameservers"))
+	c.nameservers(l, m.Get("nameservers"))
 }
 
 // linkLocal is whether the link shall have an IPv6 link-local address.
@@ -243,7 +243,7 @@ func linkLocal(v Value) bool {
 	return six
 }
 
-func (c *compiler) nameservers(v Value) {
+func (c *compiler) nameservers(l *link, v Value) {
 	m := v.Mapping(Keys{Known: []string{"addresses", "search"}})
 	for _, item := range m.Get("addresses").Sequence() {
 		a, err := netip.ParseAddr(item.Scalar())
@@ -251,7 +251,7 @@ func (c *compiler) nameservers(v Value) {
 			item.Invalid("is no IP address")
 			continue
 		}
-		if c.cfg.dns.servers = appendNew(c.cfg.dns.servers, a); len(c.cfg.dns.servers) > maxServers {
+		if l.dns.servers = appendNew(l.dns.servers, a); len(l.dns.servers) > maxServers {
 			item.Invalid("is one too many: at most %d", maxServers)
 			break
 		}
@@ -263,7 +263,7 @@ func (c *compiler) nameservers(v Value) {
 			item.Invalid("is no domain name")
 			continue
 		}
-		if c.cfg.dns.search = appendNew(c.cfg.dns.search, s); len(c.cfg.dns.search) > maxSearch {
+		if l.dns.search = appendNew(l.dns.search, s); len(l.dns.search) > maxSearch {
 			item.Invalid("is one too many: at most %d", maxSearch)
 			break
 		}
@@ -301,8 +301,8 @@ func macAddress(v Value) string {
 	return ""
 }
 
-// address is an address with its prefix length.
-func address(v Value) netip.Prefix {
+// readAddress is an address with its prefix length.
+func readAddress(v Value) netip.Prefix {
 	if n := v.Node(); n.Kind == yaml.MappingNode && len(n.Content) == 2 {
 		v.Names().Entries()[0].Value.Mapping(Keys{NotYet: []string{"label", "lifetime"}})
 		return netip.Prefix{}
@@ -346,7 +346,7 @@ func (c *compiler) implyNICs() {
 // addAddress gives the link an address, unless another has it already or the
 // link's MTU cannot carry it.
 func (c *compiler) addAddress(l *link, v Value) {
-	p := address(v)
+	p := readAddress(v)
 	if !p.IsValid() {
 		return
 	}
@@ -358,7 +358,7 @@ func (c *compiler) addAddress(l *link, v Value) {
 		v.Invalid("needs an mtu of at least 1280, not %d", l.mtu)
 	}
 	c.addresses[p.Addr()] = v
-	l.addresses = append(l.addresses, p)
+	l.addresses = append(l.addresses, address{Prefix: p, lifetime: forever})
 }
 
 // routeKey is what we keep at most one route for, because IPv4 has one place

@@ -243,10 +243,10 @@ func (p *planner) release(d *LinkState) {
 // resolvConf is not touched when the document names no server: an empty file
 // is worse than a foreign one.
 func (p *planner) resolvConf() {
-	if p.have.ResolvConf == nil || len(p.want.dns.servers) == 0 {
+	if p.have.ResolvConf == nil || len(p.want.dns().servers) == 0 {
 		return
 	}
-	if text := p.want.dns.resolvConf(); text != *p.have.ResolvConf {
+	if text := p.want.dns().resolvConf(); text != *p.have.ResolvConf {
 		p.do(Op{Verb: OpResolvConf, File: text})
 	}
 }

@@ -23,10 +23,10 @@ func (p *planner) addresses(l *link, index int) {
 			p.wait(l, waitIPv6, noIPv6(d))
 			continue
 		}
-		p.address(l, d, want)
+		p.address(l, d, want.Prefix)
 	}
 	p.dropAddresses(index, func(a AddressState) bool {
-		stale := !slices.Contains(l.addresses, a.Prefix) &&
+		stale := !l.has(a.Prefix) &&
 			(a.Proto == ownProto || !l.linkLocal && a.Prefix.Addr().IsLinkLocalUnicast() && a.Prefix.Addr().Is6())
 		if stale {
 			p.deleteAddress(a)

@@ -72,9 +72,9 @@ func reached(t *rapid.T, cfg *Config, f *fake) {
 				continue // an MTU that the wish does not mention is too small
 			}
 			if !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
-				return a.Link == d.Index && a.Prefix == p && !a.Dynamic
+				return a.Link == d.Index && a.Prefix == p.Prefix && !a.Dynamic
 			}) {
-				t.Fatalf("%s has no %s:%s", l.id, p, show(f.state))
+				t.Fatalf("%s has no %s:%s", l.id, p.Prefix, show(f.state))
 			}
 		}
 		for i, port := range l.bond.ports {

@@ -76,6 +76,14 @@ type Route struct {
 	Table  int          `yaml:"table"` // 254 is main
 	Scope  int          `yaml:"scope"` // RT_SCOPE_*, IPv4 only
 	OnLink bool         `yaml:"onlink"`
+
+	Type string `yaml:"type"` // netplan's word, "" for unicast
+	// What TCP takes for the path; 0 is the kernel's own (RTAX_MTU,
+	// RTAX_ADVMSS in bytes, RTAX_INITCWND and RTAX_INITRWND in segments).
+	MTU               int `yaml:"mtu"`
+	AdvertisedMSS     int `yaml:"advmss"`
+	CongestionWindow  int `yaml:"initcwnd"`
+	AdvertisedReceive int `yaml:"initrwnd"`
 }
 
 // RouteState is a route in the kernel.

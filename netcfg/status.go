@@ -83,7 +83,7 @@ func (p *planner) linkStatus(l *link, why map[string]string) LinkStatus {
 	}
 	ls.Name, ls.MAC, ls.Up, ls.Carrier, ls.MTU = d.Name, d.MAC, d.Up, d.Carrier, d.MTU
 	for _, want := range l.addresses {
-		ls.Addresses = append(ls.Addresses, AddressStatus{want, p.addressState(d.Index, want)})
+		ls.Addresses = append(ls.Addresses, AddressStatus{want.Prefix, p.addressState(d.Index, want.Prefix)})
 	}
 	if l.kind == kindBond {
 		ls.Mode = d.Bond["mode"]
@@ -165,7 +165,7 @@ func (p *planner) usableAddresses(links []LinkStatus) []netip.Addr {
 			if !a.usable() || a.Prefix.Addr().IsLinkLocalUnicast() || a.Prefix.Addr().IsLoopback() {
 				continue
 			}
-			if !slices.Contains(l.addresses, a.Prefix) {
+			if !l.has(a.Prefix) {
 				other = append(other, a.Prefix.Addr())
 			}
 		}
