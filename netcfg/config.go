@@ -232,7 +232,3 @@ type match struct {
 	drivers []string // shell globs, any of which
 	name    string   // shell glob
 }
-
-// Sysctl is one kernel setting: Key is its path below /proc/sys with slashes,
-// so that a device name may have dots in it.
-type Sysctl struct{ Key, Value string }
