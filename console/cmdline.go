@@ -11,26 +11,6 @@ import (
 // all that were found elsewhere.
 const override = "reveille.console="
 
-// debugKey shows debug lines on the consoles: "reveille.debug".
-const debugKey = "reveille.debug"
-
-// Threshold is the least level that belongs on consoles by the kernel's
-// command line: Info, or Debug with reveille.debug.
-func Threshold(cmdline string) Level {
-	least := Info
-	for _, word := range cmdlineWords(cmdline) {
-		key, value, _ := strings.Cut(word, "=")
-		if key != debugKey {
-			continue
-		}
-		least = Debug
-		if slices.Contains([]string{"0", "n", "no", "off", "false"}, strings.ToLower(value)) {
-			least = Info
-		}
-	}
-	return least
-}
-
 // parseSpec reads what stands behind console=: a device with options, or a
 // UART address ("uart8250,io,0x3f8,115200n8").
 func parseSpec(s string) (spec Spec, addr uint64, ok bool) {

@@ -19,14 +19,19 @@ const readWithin = 200 * time.Millisecond
 // discoverWithin bounds all of them together.
 const discoverWithin = 2 * time.Second
 
+// Found is what Discover found.
+type Found struct {
+	Specs  []Spec   // consoles to open, each device once
+	Absent []Spec   // asked for, but nothing is behind them yet: see Present
+	Notes  []string // what could not be read, what was skipped
+}
+
 // Discover finds the consoles of this machine: console= and reveille.console=
-// on the kernel command line, /proc/consoles, and the ACPI SPCR table, each
-// device once, in that order. Root is the root directory (os.DirFS("/")) with
-// /proc and /sys mounted. Devices without hardware behind them are left out.
-// Notes say what could not be read and what was skipped.
+// on the kernel command line, /proc/consoles, and the ACPI SPCR table, in that
+// order. Root is the root directory (os.DirFS("/")) with /proc and /sys mounted.
 //
 // /sys/class/tty/console/active is not read: it waits for the console lock.
-func Discover(ctx context.Context, root fs.FS) (specs []Spec, notes []string) {
+func Discover(ctx context.Context, root fs.FS) Found {
 	ctx, cancel := context.WithTimeout(ctx, discoverWithin)
 	defer cancel()
 	d := &discovery{ctx: ctx, root: root}
@@ -47,7 +52,24 @@ func Discover(ctx context.Context, root fs.FS) (specs []Spec, notes []string) {
 			d.override(s)
 		}
 	}
-	return slices.DeleteFunc(d.specs, d.dead), d.notes
+	var f Found
+	for _, s := range d.specs {
+		if why := d.absent(s); why != "" {
+			f.Absent = append(f.Absent, s)
+			d.note("console %s: %s; used as soon as there is", s.Name, why)
+			continue
+		}
+		f.Specs = append(f.Specs, s)
+	}
+	f.Notes = d.notes
+	return f
+}
+
+// Present tells whether there is a device behind a console by now: the driver
+// of a hypervisor's console is a module, a UART may be plugged in.
+func Present(ctx context.Context, root fs.FS, s Spec) bool {
+	d := &discovery{ctx: ctx, root: root}
+	return d.absent(s) == ""
 }
 
 type discovery struct {
@@ -171,23 +193,21 @@ func (d *discovery) portAt(addr uint64) (string, bool) {
 	return "", false
 }
 
-// dead tells whether nothing is behind a device: no such tty, or a port
-// whose UART was not found (type 0, PORT_UNKNOWN). Without an answer it is
-// kept: opening it will tell.
-func (d *discovery) dead(s Spec) bool {
+// absent says why nothing is behind a device: no such tty, or a port whose
+// UART was not found (type 0, PORT_UNKNOWN); empty if something is. Without an
+// answer it is taken to be there: opening it will tell.
+func (d *discovery) absent(s Spec) (why string) {
 	const ttys = "sys/class/tty"
 	if any, _ := d.read(path.Join(ttys, "tty/dev")); any == "" {
-		return false // no /sys to ask
+		return "" // no /sys to ask
 	}
 	dev, ok := d.read(path.Join(ttys, s.Name, "dev"))
 	if ok && dev == "" {
-		d.note("console %s: no such device, skipped", s.Name)
-		return true
+		return "no such device"
 	}
 	kind, _ := d.read(path.Join(ttys, s.Name, "type"))
 	if s.Kind == Serial && strings.TrimSpace(kind) == "0" {
-		d.note("console %s: no UART, skipped", s.Name)
-		return true
+		return "no UART"
 	}
-	return false
+	return ""
 }

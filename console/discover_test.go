@@ -81,9 +81,9 @@ func TestDiscover(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			specs, notes := Discover(t.Context(), tt.root)
-			if got := show(specs); got != tt.want {
-				t.Errorf("got\n%s\nwant\n%s\nnotes %q", got, tt.want, notes)
+			found := Discover(t.Context(), tt.root)
+			if got := show(found.Specs); got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s\nnotes %q", got, tt.want, found.Notes)
 			}
 		})
 	}
@@ -114,14 +114,28 @@ func TestDiscoverDoesNotWait(t *testing.T) {
 			hang: []string{"proc/consoles", "sys/class/tty/ttyS1", "sys/firmware"}, release: make(chan struct{})}
 		defer close(root.release)
 		began := time.Now()
-		specs, notes := Discover(t.Context(), root)
+		found := Discover(t.Context(), root)
 		if took := time.Since(began); took > discoverWithin {
 			t.Errorf("took %v", took)
 		}
-		if len(specs) != 2 || len(notes) < 2 {
-			t.Errorf("specs %s, notes %q", show(specs), notes)
+		if len(found.Specs) != 2 || len(found.Notes) < 2 {
+			t.Errorf("specs %s, notes %q", show(found.Specs), found.Notes)
 		}
 	})
+}
+
+// A console whose driver is a module, and one whose UART is plugged in later.
+func TestAbsentConsolesAreKeptInMind(t *testing.T) {
+	found := Discover(t.Context(), machine("console=hvc0 console=ttyS4 console=ttyS0", "", "ttyS0=4", "ttyS4=0"))
+	if got := show(found.Absent); got != "hvc0 hypervisor 0 cmdline\nttyS4 serial 0 cmdline" || len(found.Specs) != 1 {
+		t.Fatalf("absent %s, there %s", got, show(found.Specs))
+	}
+	later := machine("", "", "ttyS0=4", "ttyS4=0", "hvc0")
+	for i, want := range []bool{true, false} {
+		if got := Present(t.Context(), later, found.Absent[i]); got != want {
+			t.Errorf("%s present: %t", found.Absent[i].Name, got)
+		}
+	}
 }
 
 func FuzzDiscover(f *testing.F) {
@@ -129,7 +143,8 @@ func FuzzDiscover(f *testing.F) {
 	f.Add(`a="b console=x -- "`, "")
 	f.Fuzz(func(t *testing.T, cmdline, consoles string) {
 		KernelThreshold(cmdline)
-		specs, _ := Discover(t.Context(), machine(cmdline, consoles, "ttyS0=4", "ttyS1=4", "hvc0"))
+		ParseShow(cmdline)
+		specs := Discover(t.Context(), machine(cmdline, consoles, "ttyS0=4", "ttyS1=4", "hvc0")).Specs
 		if len(specs) > maxConsoles {
 			t.Fatalf("%d consoles", len(specs))
 		}

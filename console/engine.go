@@ -37,6 +37,7 @@ type Engine struct {
 	mu         sync.Mutex                       // serialises the writers of the two below
 	thresholds atomic.Pointer[map[string]Level] // by origin; replaced whole
 	writers    atomic.Pointer[[]*writer]        // replaced whole
+	asked      atomic.Pointer[Shows]            // what the operator wants to see; goes before thresholds
 	least      atomic.Uint32                    // the Level of origins without a threshold
 }
 
@@ -45,6 +46,7 @@ func NewEngine(log *Log, opts Options) *Engine {
 	e := &Engine{log: log, opts: opts}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.ShowFrom(opts.Threshold)
+	e.Show(nil)
 	e.thresholds.Store(&map[string]Level{})
 	e.writers.Store(&[]*writer{})
 	log.mu.Lock()
@@ -56,6 +58,9 @@ func NewEngine(log *Log, opts Options) *Engine {
 // ShowFrom sets the least level that reaches consoles of origins that have
 // none of their own (SetThreshold).
 func (e *Engine) ShowFrom(least Level) { e.least.Store(uint32(least)) }
+
+// Show sets what the operator asked for; it goes before every threshold.
+func (e *Engine) Show(s Shows) { e.asked.Store(&s) }
 
 // SetThreshold sets the least level of an origin that reaches consoles;
 // Never keeps it in the ring alone. Records that already wait are not recalled.
@@ -109,7 +114,7 @@ func (e *Engine) shows(r Record) bool {
 	if !ok {
 		least = Level(e.least.Load())
 	}
-	return r.Level >= least
+	return r.Level >= e.asked.Load().Of(r.Origin, least)
 }
 
 // state asks the caller what is true now. A bug in there must not cost the

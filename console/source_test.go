@@ -294,22 +294,6 @@ on sda false
 	}
 }
 
-func TestThreshold(t *testing.T) {
-	for cmdline, want := range map[string]Level{
-		"quiet rdinit=/init":                     Info,
-		"quiet reveille.debug rdinit=/init":      Debug,
-		"reveille.debug=1":                       Debug,
-		"reveille.debug reveille.debug=off":      Info,
-		"reveille.debugger=1":                    Info,
-		"rdinit=/init -- reveille.debug":         Info,
-		`dyndbg="file x +p reveille.debug=1" ro`: Info,
-	} {
-		if got := Threshold(cmdline); got != want {
-			t.Errorf("%q: %v, want %v", cmdline, got, want)
-		}
-	}
-}
-
 func TestKernelThreshold(t *testing.T) {
 	for cmdline, want := range map[string]Level{
 		"console=ttyS0":          Info,

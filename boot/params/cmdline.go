@@ -8,18 +8,17 @@ import (
 	"reveille/netcfg"
 )
 
-// Settings are the `reveille.` keys of the kernel command line. They override
-// single settings of the node parameters, and are known before those.
+// Settings are the `reveille.` keys of the kernel command line that the agent
+// obeys. They override single settings of the node parameters, and are known
+// before those.
 type Settings struct {
-	Node    Secret  // reveille.node=, base64 of a node.yaml and so of a ticket
-	Console string  // reveille.console=, the console package's list format; empty when absent
-	TPM     TPMMode // reveille.tpm=; empty when absent
-	Debug   bool    // reveille.debug
-	Fault   string  // reveille.fault=; only set in builds with the tag "faults"
+	Node  Secret  // reveille.node=, base64 of a node.yaml and so of a ticket
+	TPM   TPMMode // reveille.tpm=; empty when absent
+	Fault string  // reveille.fault=; only set in builds with the tag "faults"
 }
 
 // settingKeys are the names known below `reveille.`.
-var settingKeys = []string{"console", "debug", "fault", "node", "tpm"}
+var settingKeys = []string{"console", "debug", "fault", "node", "show", "tpm"}
 
 // ParseCommandLine reads the `reveille.` keys of a kernel command line (the
 // text of /proc/cmdline); all other words are somebody else's. The settings
@@ -51,10 +50,8 @@ func (s *Settings) set(key string, w word) (problem string) {
 	switch key {
 	case "node":
 		s.Node = Secret{w.value}
-	case "console":
-		s.Console = w.value
+	case "console", "show": // init's, as the next: package console reads them
 	case "debug":
-		s.Debug = !slices.Contains([]string{"0", "n", "no", "off", "false"}, strings.ToLower(w.value))
 		return ""
 	case "fault":
 		if !faults {

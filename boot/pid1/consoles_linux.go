@@ -3,6 +3,7 @@ package pid1
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"reveille/console"
@@ -18,15 +19,40 @@ func (i *Init) openConsoles(ctx context.Context) {
 	if err := console.TamePrintk(); err != nil {
 		i.warn("%v, going on: the kernel may write over our lines", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, findConsoles)
-	defer cancel()
 	i.screens.ShowFrom(console.Threshold(i.cmdline()))
-	specs, notes := console.Discover(ctx, os.DirFS("/"))
-	for _, note := range notes {
+	shows, notes := console.ParseShow(i.cmdline())
+	i.screens.Show(shows)
+	within, cancel := context.WithTimeout(ctx, findConsoles)
+	defer cancel()
+	found := console.Discover(within, os.DirFS("/"))
+	for _, note := range append(notes, found.Notes...) {
 		i.info("consoles: %s", note)
 	}
-	for _, spec := range specs {
-		i.screens.Add(spec, func() (console.Port, error) { return console.Open("/dev", spec) })
+	for _, spec := range found.Specs {
+		i.addConsole(spec)
+	}
+	go i.awaitConsoles(ctx, found.Absent)
+}
+
+func (i *Init) addConsole(spec console.Spec) {
+	i.screens.Add(spec, func() (console.Port, error) { return console.Open("/dev", spec) })
+}
+
+// lookAgain is how often a console is looked for that was asked for and is not
+// there: it costs two reads from memory.
+const lookAgain = 2 * time.Second
+
+// awaitConsoles takes late consoles into use as they come.
+func (i *Init) awaitConsoles(ctx context.Context, absent []console.Spec) {
+	for len(absent) > 0 && pause(ctx, lookAgain) {
+		absent = slices.DeleteFunc(absent, func(spec console.Spec) bool {
+			if !console.Present(ctx, os.DirFS("/"), spec) {
+				return false
+			}
+			i.info("consoles: %s is there now", spec.Name)
+			i.addConsole(spec)
+			return true
+		})
 	}
 }
 
@@ -35,7 +61,8 @@ func (i *Init) openConsoles(ctx context.Context) {
 // again.
 func (i *Init) readKernel(ctx context.Context) {
 	began := console.BootTime()
-	least := console.KernelThreshold(i.cmdline())
+	shows, _ := console.ParseShow(i.cmdline())
+	least := shows.Of(console.KernelOrigin, console.KernelThreshold(i.cmdline()))
 	for {
 		err := i.readKernelOnce(ctx, least, began)
 		if ctx.Err() != nil {

@@ -40,8 +40,8 @@ func (i *Init) setStage(_ context.Context, p proc.Progress) (proc.Nothing, error
 }
 
 // serviceOrigin names a service's lines in the log. No line of a service
-// reaches a serial console: it has the log to itself, and the console is for
-// what an operator needs when nothing else answers.
+// reaches a console unless reveille.show= names it: it has the log to itself,
+// and the console is for what an operator needs when nothing else answers.
 func serviceOrigin(name string) string { return "svc/" + name }
 
 func (i *Init) startService(_ context.Context, spec proc.Spec) (proc.Process, error) {

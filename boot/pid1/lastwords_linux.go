@@ -145,9 +145,9 @@ func spoken(c console.CrashReport) []byte {
 func speak(text []byte, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	specs, _ := console.Discover(ctx, os.DirFS("/")) // what it could not read it does without
+	found := console.Discover(ctx, os.DirFS("/")) // what it could not read it does without
 	var all sync.WaitGroup
-	for _, spec := range specs {
+	for _, spec := range found.Specs {
 		all.Go(func() { speakOn(ctx, spec, text) })
 	}
 	within(d, all.Wait)
