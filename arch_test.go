@@ -15,7 +15,8 @@ import (
 // listed may import nothing of ours, so a new room begins with its arrow here.
 var arrows = map[string][]string{
 	"reveille/console":                    {},
-	"reveille/netcfg":                     {},
+	"reveille/netcfg":                     {"reveille/netcfg/dhcp4"},
+	"reveille/netcfg/dhcp4":               {},
 	"reveille/tpm":                        {},
 	"reveille/tpm/tpmtest":                {"reveille/tpm"},
 	"reveille/boot/proc":                  {},
