@@ -47,11 +47,14 @@ func (r *Reconciler) holdFailed(have *State, now time.Time) {
 }
 
 // nextLook is how long until the network is read without an event: a minute,
-// or less when a failed address is due.
+// or less when a failed address or a finding is due.
 func (r *Reconciler) nextLook(now time.Time) time.Duration {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	least := lookAgain
+	if left, some := r.findings.next(now); some {
+		least = min(least, left)
+	}
 	for _, retry := range r.failures {
 		least = min(least, max(retry.next.Sub(now), 0))
 	}

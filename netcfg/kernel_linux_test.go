@@ -209,47 +209,6 @@ func TestKernelDuplicateAddress(t *testing.T) {
 	}
 }
 
-// Run notices a NIC that is plugged in, and one that was taken down.
-func TestKernelEvents(t *testing.T) {
-	l := newKernelLab(t).(kernelLab)
-	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.9.0.1/24]}}`), quiet(), Options{})
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-	defer stop()
-	// Run must be on this thread, which is in the namespace; the socket of the
-	// lab is in it wherever it is used.
-	plugged := make(chan error, 1)
-	go func() {
-		defer stop()
-		ready := func(s Status) bool { return s.Converged && s.Ready() }
-		err := r.WaitFor(ctx, func(s Status) bool { return len(s.Waits) == 1 })
-		if err == nil {
-			err = l.AddNIC("eth0", "02:00:00:00:00:00")
-		}
-		if err == nil {
-			err = r.WaitFor(ctx, ready)
-		}
-		if _, oerr := l.Observe(ctx); err == nil {
-			err = oerr
-		}
-		if err == nil {
-			err = l.Apply(ctx, downOp("eth0"))
-		}
-		if err == nil {
-			err = r.WaitFor(ctx, func(s Status) bool { return !s.Ready() })
-		}
-		if err == nil {
-			err = r.WaitFor(ctx, ready)
-		}
-		plugged <- err
-	}()
-	if err := r.Run(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := <-plugged; err != nil {
-		t.Error(err)
-	}
-}
-
 // A list that changes while it is read is read again, never planned from.
 func TestKernelInterruptedDump(t *testing.T) {
 	l := newKernelLab(t).(kernelLab)

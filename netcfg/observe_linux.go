@@ -24,6 +24,7 @@ const (
 	rtextSkipStats = 8 // RTEXT_FILTER_SKIP_STATS
 
 	// Places in IFLA_INET6_CONF (include/uapi/linux/ipv6.h, DEVCONF_*).
+	devconfForwarding  = 0
 	devconfAcceptRA    = 3
 	devconfDisableIPv6 = 26
 
@@ -70,6 +71,7 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	}
 	slices.SortFunc(s.Links, func(a, b LinkState) int { return cmp.Compare(a.Index, b.Index) })
 	nameBondPorts(s.Links)
+	readBonding(s.Links)
 	readDrivers(s.Links)
 	return s, readResolvConf(&s, resolvConf)
 }
@@ -193,7 +195,10 @@ func decodeLinkInfo(l *LinkState, ad *netlink.AttributeDecoder) {
 				})
 			case kindBond:
 				l.Bond = BondOptions{}
-				nested(in, func(v *netlink.AttributeDecoder) { decodeBondOption(l.Bond, v) })
+				nested(in, func(v *netlink.AttributeDecoder) {
+					decodeBondOption(l.Bond, v)
+					decodeLACP(&l.LACP, v)
+				})
 			}
 		case unix.IFLA_INFO_SLAVE_DATA:
 			if slaveKind == string(kindBond) {
@@ -254,6 +259,10 @@ func decodePort(l *LinkState, ad *netlink.AttributeDecoder) {
 		l.PermMAC = macString(ad.Bytes())
 	case unix.IFLA_BOND_SLAVE_AD_AGGREGATOR_ID:
 		l.Port.Aggregator = int(ad.Uint16())
+	case unix.IFLA_BOND_SLAVE_LINK_FAILURE_COUNT:
+		l.Port.Failures = int(ad.Uint32())
+	case unix.IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE:
+		l.Port.Actor = int(ad.Uint8())
 	case unix.IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE:
 		l.Port.Partner = int(ad.Uint16())
 	}
@@ -270,6 +279,7 @@ func decodeInet6(l *LinkState, ad *netlink.AttributeDecoder) {
 		case unix.IFLA_INET6_CONF:
 			conf := in.Bytes()
 			l.AcceptRA = devconf(conf, devconfAcceptRA)
+			l.Forwarding = devconf(conf, devconfForwarding) != 0
 			l.DisableIPv6 = devconf(conf, devconfDisableIPv6) != 0
 		}
 	})

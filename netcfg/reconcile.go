@@ -83,6 +83,7 @@ type Reconciler struct {
 	failures    map[failedAddress]*dadRetry
 	lastFailure error             // of the last passes, nil when they converged; under turn
 	said        map[string]string // per link, the last line logged
+	findings    settling          // under turn
 
 	mu      sync.Mutex
 	status  Status
@@ -97,6 +98,7 @@ func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
 		watch:    func() (events, error) { return watchKernel() },
 		failures: map[failedAddress]*dadRetry{},
 		said:     map[string]string{},
+		findings: settling{since: map[string]time.Time{}},
 		changed:  make(chan struct{}),
 	}
 }
@@ -301,6 +303,7 @@ func (r *Reconciler) WaitFor(ctx context.Context, ready func(Status) bool) error
 
 func (r *Reconciler) publish(have State, waits []wait, converged bool, failure error) {
 	s := statusOf(r.cfg, have, waits)
+	r.findings.settle(s.Links, time.Now())
 	s.Converged = converged
 	if failure != nil {
 		s.Failed = failure.Error()

@@ -30,12 +30,22 @@ type LinkState struct {
 
 	VLAN int         `yaml:"vlan"` // id, kind vlan
 	Bond BondOptions `yaml:"bond"` // kind bond
+	LACP LACPState   `yaml:"lacp"` // kind bond, mode 802.3ad
 	Port PortState   `yaml:"port"` // of a bond
 
 	AcceptRA    int  `yaml:"acceptra"`    // net.ipv6.conf.*.accept_ra
+	Forwarding  bool `yaml:"forwarding"`  // net.ipv6.conf.*.forwarding
 	DisableIPv6 bool `yaml:"disableipv6"` // net.ipv6.conf.*.disable_ipv6
 	AddrGenMode int  `yaml:"addrgenmode"` // IN6_ADDR_GEN_MODE_*
 	NoIPv6      bool `yaml:"noipv6"`      // no IPv6 on the link at all, for example MTU < 1280
+}
+
+// LACPState is the aggregator that an 802.3ad bond uses.
+type LACPState struct {
+	Aggregator int    `yaml:"aggregator"` // IFLA_BOND_AD_INFO_AGGREGATOR
+	Ports      int    `yaml:"ports"`      // in the aggregator
+	Actor      string `yaml:"actor"`      // our system MAC, "" if the kernel does not tell
+	Partner    string `yaml:"partner"`    // the other's system MAC, "" for none
 }
 
 // PortState is a bond port as the bonding driver sees it.
@@ -43,8 +53,24 @@ type PortState struct {
 	Active     bool `yaml:"active"`     // carries traffic (BOND_STATE_ACTIVE)
 	MIIUp      bool `yaml:"miiup"`      // BOND_LINK_UP
 	Aggregator int  `yaml:"aggregator"` // 802.3ad aggregator id
-	Partner    int  `yaml:"partner"`    // the partner's operational port state, 802.3ad
+	Actor      int  `yaml:"actor"`      // our operational port state, lacp*, 802.3ad
+	Partner    int  `yaml:"partner"`    // the partner's
+
+	// What only the driver's file below /proc/net/bonding tells.
+	PartnerMAC string `yaml:"partnermac"` // the partner's system MAC, "" for none
+	Churned    bool   `yaml:"churned"`    // out of sync for a minute (802.1AX churn detection)
+	Speed      int    `yaml:"speed"`      // Mb/s, 0 when unknown
+	HalfDuplex bool   `yaml:"halfduplex"`
+	Failures   int    `yaml:"failures"` // how often its carrier was lost
 }
+
+// The bits of a port's state in LACP (IEEE 802.1AX, 6.4.2.3; AD_STATE_* and
+// LACP_STATE_* of the bonding driver).
+const (
+	lacpSync      = 0x08
+	lacpDefaulted = 0x40 // no partner is heard: its data is made up
+	lacpExpired   = 0x80
+)
 
 // AddressState is one address. A permanent address has infinite lifetimes.
 type AddressState struct {
@@ -56,6 +82,9 @@ type AddressState struct {
 	DADFailed  bool         `yaml:"dadfailed"`
 	Deprecated bool         `yaml:"deprecated"`
 	Temporary  bool         `yaml:"temporary"`
+	// Holder is the MAC of the machine that has a failed address; the
+	// reconciler asks for it.
+	Holder string `yaml:"holder"`
 	// Held is set by the reconciler on a failed address whose next try is not
 	// due yet: the plan leaves it alone.
 	Held bool `yaml:"held"`

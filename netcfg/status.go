@@ -37,17 +37,25 @@ type LinkStatus struct {
 	ID, Name, Kind, MAC string // Name is "" while the interface is missing
 	Mode                string // of a bond
 	Up, Carrier         bool
-	MTU                 int // bytes
-	Addresses           []AddressStatus
-	Ports               []PortStatus // of a bond
-	Problem             string       // one sentence, "" when all is well
+	MTU                 int             // bytes
+	Addresses           []AddressStatus // the wanted ones, then what else it has
+	Ports               []PortStatus    // of a bond
+	LACP                LACPState       // of an 802.3ad bond
+	Problem             string          // one sentence, "" when all is well
+	Findings            []Finding       // of the link and its ports, the worst first
+
+	settling bool // a finding may yet go by itself
 }
 
-// AddressStatus is a wanted address. State is "ok", "tentative", "dadfailed",
+// AddressStatus is an address. State is "ok", "tentative", "dadfailed",
 // "deprecated" or "missing".
 type AddressStatus struct {
 	Prefix netip.Prefix
 	State  string
+	Wanted bool   // false: from router advertisements, the kernel or somebody else
+	Holder string // of a failed one, the MAC of who has it, "" when not known
+
+	temporary bool // of IPv6 privacy
 }
 
 // PortStatus is a wanted port of a bond.
@@ -55,7 +63,8 @@ type PortStatus struct {
 	ID, Name string // Name is "" while the interface is missing
 	Enslaved bool
 	Carrier  bool
-	Active   bool // carries the bond's traffic
+	Working  bool // carries the bond's traffic
+	PortState
 }
 
 // statusOf describes have in the terms of want. It is pure.
@@ -82,13 +91,12 @@ func (p *planner) linkStatus(l *link, why map[string]string) LinkStatus {
 		return ls
 	}
 	ls.Name, ls.MAC, ls.Up, ls.Carrier, ls.MTU = d.Name, d.MAC, d.Up, d.Carrier, d.MTU
-	for _, want := range l.addresses {
-		ls.Addresses = append(ls.Addresses, AddressStatus{want.Prefix, p.addressState(d.Index, want.Prefix)})
-	}
+	p.addressStatus(l, d, &ls)
 	if l.kind == kindBond {
-		ls.Mode = d.Bond["mode"]
+		ls.Mode, ls.LACP = d.Bond["mode"], d.LACP
 		p.portStatus(l, d, &ls)
 	}
+	ls.Findings = p.examine(l, d)
 	ls.Problem = cmp.Or(why[l.id], portProblem(ls, why))
 	return ls
 }
@@ -104,22 +112,33 @@ func reasons(waits []wait) map[string]string {
 	return out
 }
 
-func (p *planner) addressState(index int, want netip.Prefix) string {
-	for _, a := range p.addressesOf[index] {
-		if a.Prefix != want {
-			continue
-		}
-		switch {
-		case a.DADFailed:
-			return "dadfailed"
-		case a.Tentative:
-			return "tentative"
-		case a.Deprecated:
-			return "deprecated"
-		}
-		return "ok"
+// addressStatus lists the wanted addresses in the document's order, then the
+// others in the kernel's.
+func (p *planner) addressStatus(l *link, d *LinkState, ls *LinkStatus) {
+	for _, want := range l.addresses {
+		ls.Addresses = append(ls.Addresses, AddressStatus{Prefix: want.Prefix, State: "missing", Wanted: true})
 	}
-	return "missing"
+	for _, a := range p.addressesOf[d.Index] {
+		i := slices.IndexFunc(l.addresses, func(w address) bool { return w.Prefix == a.Prefix })
+		if i < 0 {
+			i = len(ls.Addresses)
+			ls.Addresses = append(ls.Addresses, AddressStatus{Prefix: a.Prefix})
+		}
+		ls.Addresses[i].State, ls.Addresses[i].Holder = a.word(), a.Holder
+		ls.Addresses[i].temporary = a.Temporary
+	}
+}
+
+func (a AddressState) word() string {
+	switch {
+	case a.DADFailed:
+		return "dadfailed"
+	case a.Tentative:
+		return "tentative"
+	case a.Deprecated:
+		return "deprecated"
+	}
+	return "ok"
 }
 
 func (p *planner) portStatus(l *link, d *LinkState, ls *LinkStatus) {
@@ -128,7 +147,8 @@ func (p *planner) portStatus(l *link, d *LinkState, ls *LinkStatus) {
 		if c := p.wanted(id); c != nil {
 			port.Name, port.Carrier = c.Name, c.Carrier
 			port.Enslaved = c.Master == d.Index
-			port.Active = port.Enslaved && c.Port.Active && c.Port.MIIUp
+			port.Working = port.Enslaved && c.Port.Active && c.Port.MIIUp
+			port.PortState = c.Port
 		}
 		ls.Ports = append(ls.Ports, port)
 	}
@@ -156,27 +176,39 @@ func portProblem(ls LinkStatus, why map[string]string) string {
 func (p *planner) usableAddresses(links []LinkStatus) []netip.Addr {
 	var wanted, other []netip.Addr
 	for _, ls := range links {
-		d := p.named(ls.Name)
-		if d == nil || !d.Carrier || !d.Up {
+		if !ls.Carrier || !ls.Up {
 			continue
 		}
-		l := p.ids[ls.ID]
-		for _, a := range p.addressesOf[d.Index] {
-			if !a.usable() || a.Prefix.Addr().IsLinkLocalUnicast() || a.Prefix.Addr().IsLoopback() {
-				continue
-			}
-			if !l.has(a.Prefix) {
-				other = append(other, a.Prefix.Addr())
-			}
-		}
-		for _, as := range ls.Addresses {
-			if as.State == "ok" {
-				wanted = append(wanted, as.Prefix.Addr())
+		for _, a := range ls.Addresses {
+			switch addr := a.Prefix.Addr(); {
+			case a.State != "ok":
+			case a.Wanted:
+				wanted = append(wanted, addr)
+			case a.public():
+				other = append(other, addr)
 			}
 		}
 	}
 	slices.SortFunc(other, netip.Addr.Compare)
 	return append(wanted, other...)
+}
+
+// public reports whether an address that the document does not have is of use
+// to others.
+func (a AddressStatus) public() bool {
+	addr := a.Prefix.Addr()
+	return !a.temporary && !addr.IsLinkLocalUnicast() && !addr.IsLoopback()
+}
+
+// inUse counts the ports that a bond could send on: a backup port is one, a
+// port that LACP leaves out is none.
+func (l LinkStatus) inUse() (n int) {
+	for _, port := range l.Ports {
+		if port.Enslaved && port.Carrier && (port.Working || l.Mode != "802.3ad") {
+			n++
+		}
+	}
+	return n
 }
 
 // line is the link in one line of a log, "" while it is only a matter of
@@ -188,10 +220,16 @@ func (l LinkStatus) line() (string, slog.Level) {
 	}
 	var addresses []string
 	for _, a := range l.Addresses {
-		if a.State == "tentative" && l.Carrier {
+		switch {
+		case !a.Wanted && !a.public():
+			continue
+		case a.State == "tentative" && l.Carrier:
 			return "", 0
 		}
 		addresses = append(addresses, a.Prefix.String())
+	}
+	if l.settling && l.Problem == "" {
+		return "", 0
 	}
 	state := "up"
 	if !l.Up || !l.Carrier {
@@ -199,13 +237,10 @@ func (l LinkStatus) line() (string, slog.Level) {
 	}
 	line := name + " " + state
 	if l.Kind == string(kindBond) {
-		active := 0
-		for _, port := range l.Ports {
-			if port.Enslaved && port.Carrier {
-				active++
-			}
+		line += fmt.Sprintf(": %s, %d of %d ports", l.Mode, l.inUse(), len(l.Ports))
+		if l.LACP.Partner != "" {
+			line += ", partner " + l.LACP.Partner
 		}
-		line += fmt.Sprintf(": %s, %d of %d ports", l.Mode, active, len(l.Ports))
 	}
 	if l.Problem != "" {
 		return line + "; " + l.Problem + "; set right as soon as it can be", slog.LevelWarn

@@ -1,0 +1,148 @@
+package netcfg
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// watched is a Reconciler that runs on the kernel, and what it did.
+type watched struct {
+	*Reconciler
+	lab kernelLab
+	ctx context.Context
+
+	mu  sync.Mutex
+	ops []string
+	new chan struct{} // closed at the next operation
+}
+
+// watch runs what happens beside a Reconciler of wish, in a namespace of the
+// test's own. Run stays on this thread, which is in it; the lab's socket is in
+// it wherever it is used.
+func watch(t *testing.T, wish string, happens func(*watched) error) {
+	t.Helper()
+	w := &watched{lab: newKernelLab(t).(kernelLab), new: make(chan struct{})}
+	w.Reconciler = New(compileWish(t, wish), quiet(), Options{Applied: w.applied})
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	w.ctx = ctx
+	done := make(chan error, 1)
+	go func() {
+		defer stop()
+		done <- happens(w)
+	}()
+	if err := w.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("%v; it did:\n%s\nand has %+v", err, strings.Join(w.ops, "\n"), w.Status())
+	}
+}
+
+func (w *watched) applied(op Op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ops = append(w.ops, op.String())
+	close(w.new)
+	w.new = make(chan struct{})
+}
+
+// does changes the network as somebody else.
+func (w *watched) does(ops ...Op) error {
+	if _, err := w.lab.Observe(w.ctx); err != nil {
+		return err
+	}
+	for _, op := range ops {
+		if err := w.lab.Apply(w.ctx, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits for n operations in all that begin so, and for the end of the
+// pass they were in.
+func (w *watched) until(n int, op string) error {
+	for {
+		w.mu.Lock()
+		done, changed := 0, w.new
+		for _, o := range w.ops {
+			if strings.HasPrefix(o, op) {
+				done++
+			}
+		}
+		w.mu.Unlock()
+		if done >= n {
+			return w.WaitFor(w.ctx, func(s Status) bool { return s.Converged && s.Ready() })
+		}
+		select {
+		case <-changed:
+		case <-w.ctx.Done():
+			return fmt.Errorf("wait for %q: %w", op, w.ctx.Err())
+		}
+	}
+}
+
+func first(errs ...func() error) error {
+	for _, f := range errs {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run notices a NIC that is plugged in, one that was taken down, an address
+// that was removed, a NIC that went and came back as another device, and one
+// that somebody renamed.
+func TestKernelEvents(t *testing.T) {
+	const mac = "02:00:00:00:00:00"
+	watch(t, `ethernets: {lan: {match: {macaddress: "`+mac+`"}, set-name: lan, addresses: [10.9.0.1/24]}}`, func(w *watched) error {
+		return first(
+			func() error { return w.WaitFor(w.ctx, func(s Status) bool { return len(s.Waits) == 1 }) },
+			func() error { return w.lab.AddNIC("eth0", mac) },
+			func() error { return w.until(1, "add address") },
+			func() error { return w.does(downOp("lan")) },
+			func() error { return w.until(2, "bring lan up") },
+			func() error { return w.does(delAddr("lan", "10.9.0.1/24")) },
+			func() error { return w.until(2, "add address") },
+			func() error { return w.does(downOp("lan"), rename("lan", "stray"), up("stray")) },
+			func() error { return w.until(2, "rename") },
+			func() error { return w.does(Op{Verb: OpDelete, Link: "lan"}) },
+			func() error { return w.WaitFor(w.ctx, func(s Status) bool { return len(s.Waits) == 1 }) },
+			func() error { return w.lab.AddNIC("eth0", mac) },
+			func() error { return w.until(3, "add address") },
+		)
+	})
+}
+
+// A carrier that goes is named, and what its return brings is taken in.
+func TestKernelCarrier(t *testing.T) {
+	watch(t, `ethernets: {eth0: {addresses: [10.9.0.1/24, "fd00:9::1/64"]}}`, func(w *watched) error {
+		ready := func() error {
+			return w.WaitFor(w.ctx, func(s Status) bool { return s.Converged && len(s.Waits) == 0 && len(s.Addresses) == 2 })
+		}
+		return first(
+			func() error { return w.lab.AddNIC("eth0", "02:00:00:00:00:00") },
+			ready,
+			func() error { return w.does(downOp("peer-eth0")) },
+			func() error {
+				return w.WaitFor(w.ctx, func(s Status) bool {
+					return !s.Ready() && len(s.Links) == 1 && s.Links[0].Problem == "no carrier"
+				})
+			},
+			func() error { return w.does(up("peer-eth0")) },
+			ready,
+		)
+	})
+}
+
+func delAddr(link, prefix string) Op {
+	op := addr(link, prefix)
+	op.Verb = OpDeleteAddress
+	return op
+}
