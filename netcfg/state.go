@@ -90,11 +90,6 @@ type AddressState struct {
 	Held bool `yaml:"held"`
 }
 
-// usable reports whether a socket can bind to the address and should.
-func (a AddressState) usable() bool {
-	return !a.Tentative && !a.DADFailed && !a.Deprecated && !a.Temporary
-}
-
 // Route is a route without its owner. Metric is the kernel's own default where
 // the document has none: 0 for IPv4, 1024 for IPv6.
 type Route struct {
