@@ -127,7 +127,7 @@ func (k *kernel) create(ctx context.Context, op Op) error {
 			in.String(unix.IFLA_INFO_KIND, op.Kind)
 			if op.Kind != string(kindDummy) {
 				in.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
-					return k.deviceData(data, op.Settings)
+					return k.deviceData(data, deviceKind(op.Kind), op.Settings)
 				})
 			}
 			return nil
@@ -164,21 +164,46 @@ func (k *kernel) indexOf(ctx context.Context, name string) (int, error) {
 	return s.Links[0].Index, nil
 }
 
-func (k *kernel) deviceData(ae *netlink.AttributeEncoder, settings []Setting) error {
+func (k *kernel) deviceData(ae *netlink.AttributeEncoder, kind deviceKind, settings []Setting) error {
 	for _, s := range settings {
-		switch s.Name {
-		case "mac":
-		case "id":
-			id, err := strconv.ParseUint(s.Value, 10, 12)
-			if err != nil {
-				return err
-			}
-			ae.Uint16(unix.IFLA_VLAN_ID, uint16(id))
+		var err error
+		switch {
+		case s.Name == "mac":
+		case kind == kindVLAN && s.Name == "id":
+			err = number(ae, unix.IFLA_VLAN_ID, 2, s.Value)
+		case kind == kindBridge:
+			err = bridgeData(ae, bridgeAttrs, s)
 		default:
-			if err := k.bondOption(ae, s); err != nil {
-				return err
-			}
+			err = k.bondOption(ae, s)
 		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bridgeData(ae *netlink.AttributeEncoder, options []bridgeAttr, s Setting) error {
+	o := attrNamed(options, s.Name)
+	if o == nil {
+		return fmt.Errorf("no bridge option %q", s.Name)
+	}
+	return number(ae, o.attr, o.size, s.Value)
+}
+
+// number encodes an unsigned number of that many bytes.
+func number(ae *netlink.AttributeEncoder, attr uint16, size int, value string) error {
+	n, err := strconv.ParseUint(value, 10, 8*size)
+	if err != nil {
+		return err
+	}
+	switch size {
+	case 1:
+		ae.Uint8(attr, uint8(n))
+	case 2:
+		ae.Uint16(attr, uint16(n))
+	default:
+		ae.Uint32(attr, uint32(n))
 	}
 	return nil
 }
@@ -216,11 +241,19 @@ func (k *kernel) bondOption(ae *netlink.AttributeEncoder, s Setting) error {
 	return nil
 }
 
-// set changes one attribute of a link, by netlink or, for IPv6's sysctls, by
-// file. The file's path is built with slashes, so a dotted name like bond0.100
-// is one element of it.
+// set changes one attribute of a link.
 func (k *kernel) set(ctx context.Context, index int, op Op) error {
 	s := op.Settings[0]
+	switch deviceKind(op.Kind) {
+	case kindBond, kindBridge:
+		return k.setInfo(ctx, index, unix.IFLA_INFO_KIND, op.Kind, unix.IFLA_INFO_DATA, func(ae *netlink.AttributeEncoder) error {
+			return k.deviceData(ae, deviceKind(op.Kind), op.Settings)
+		})
+	case kindBridgePort:
+		return k.setInfo(ctx, index, unix.IFLA_INFO_SLAVE_KIND, string(kindBridge), unix.IFLA_INFO_SLAVE_DATA, func(ae *netlink.AttributeEncoder) error {
+			return bridgeData(ae, brportAttrs, s)
+		})
+	}
 	switch s.Name {
 	case "mtu":
 		mtu, err := strconv.ParseUint(s.Value, 10, 32)
@@ -230,17 +263,67 @@ func (k *kernel) set(ctx context.Context, index int, op Op) error {
 		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MTU, uint32(mtu)) })
 	case "mac":
 		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Bytes(unix.IFLA_ADDRESS, macBytes(s.Value)) })
-	case "accept_ra", "disable_ipv6", "addr_gen_mode":
-		path := filepath.Join("/proc/sys/net/ipv6/conf", op.Link, s.Name)
-		return os.WriteFile(path, []byte(s.Value+"\n"), 0)
+	case "token":
+		return k.setToken(ctx, index, s.Value)
+	case "wake_on_lan":
+		return k.setWakeOnLAN(index, s.Value)
 	}
+	return setSysctl(op.Link, s)
+}
+
+// setInfo changes what is particular to the link's kind, or to that of its master.
+func (k *kernel) setInfo(ctx context.Context, index int, kindAttr uint16, kind string, dataAttr uint16, encode func(*netlink.AttributeEncoder) error) error {
 	return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) {
 		ae.Nested(unix.IFLA_LINKINFO, func(in *netlink.AttributeEncoder) error {
-			in.String(unix.IFLA_INFO_KIND, string(kindBond))
-			in.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error { return k.bondOption(data, s) })
+			in.String(kindAttr, kind)
+			in.Nested(dataAttr, encode)
 			return nil
 		})
 	})
+}
+
+func (k *kernel) setToken(ctx context.Context, index int, token string) error {
+	a, err := netip.ParseAddr(token)
+	if err != nil {
+		return err
+	}
+	return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) {
+		ae.Nested(unix.IFLA_AF_SPEC, func(in *netlink.AttributeEncoder) error {
+			in.Nested(unix.AF_INET6, func(inet6 *netlink.AttributeEncoder) error {
+				inet6.Bytes(unix.IFLA_INET6_TOKEN, a.AsSlice())
+				return nil
+			})
+			return nil
+		})
+	})
+}
+
+// linkSysctls is the IPv6 settings of a link that are files, by our names.
+var linkSysctls = map[string]string{
+	"accept_ra":     "accept_ra",
+	"addr_gen_mode": "addr_gen_mode",
+	"disable_ipv6":  "disable_ipv6",
+	"ipv6_mtu":      "mtu",
+	"stable_secret": "stable_secret",
+	"use_tempaddr":  "use_tempaddr",
+}
+
+// setSysctl writes a setting that is a file. Its path is built with slashes, so
+// a dotted name like bond0.100 is one element of it.
+func setSysctl(link string, s Setting) error {
+	file, ok := linkSysctls[s.Name]
+	if !ok {
+		return fmt.Errorf("no setting %q", s.Name)
+	}
+	value := s.Value
+	if s.Name == "stable_secret" {
+		secret, err := stableSecret(link)
+		if err != nil {
+			return err
+		}
+		value = secret
+	}
+	return os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", link, file), []byte(value+"\n"), 0)
 }
 
 // macBytes is of an address that Parse or the kernel made.

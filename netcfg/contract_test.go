@@ -67,7 +67,11 @@ func up(link string) Op              { return Op{Verb: OpUp, Link: link} }
 func downOp(link string) Op          { return Op{Verb: OpDown, Link: link} }
 func enslave(link, master string) Op { return Op{Verb: OpEnslave, Link: link, Other: master} }
 func set(link, name, value string) Op {
-	return Op{Verb: OpSet, Link: link, Settings: []Setting{{name, value}}}
+	op := Op{Verb: OpSet, Link: link, Settings: []Setting{{name, value}}}
+	if bondOptionNamed(name) != nil {
+		op.Kind = "bond"
+	}
+	return op
 }
 func rename(link, name string) Op { return Op{Verb: OpRename, Link: link, Other: name} }
 func addr(link, prefix string) Op {

@@ -16,15 +16,16 @@ import (
 // contract test holds the two together.
 type fake struct {
 	state   State
-	before  map[int]int // the MTU that a port had before it was one
-	last    int         // index given out last
-	budget  int         // operations until it "loses power"; negative for never
+	before  map[int]int  // the MTU that a port had before it was one
+	secret  map[int]bool // links with a stable_secret
+	last    int          // index given out last
+	budget  int          // operations until it "loses power"; negative for never
 	applied int
 }
 
 var errPower = fmt.Errorf("power cut")
 
-func newFake(testing.TB) lab { return &fake{budget: -1, before: map[int]int{}} }
+func newFake(testing.TB) lab { return &fake{budget: -1, before: map[int]int{}, secret: map[int]bool{}} }
 
 func (f *fake) Close() error { return nil }
 
@@ -108,7 +109,7 @@ func (f *fake) carrier(l *LinkState) bool {
 	switch {
 	case !l.Up:
 		return false
-	case l.Kind == "bond":
+	case l.Kind == "bond", l.Kind == "bridge":
 		return slices.ContainsFunc(f.ports(l.Index), f.carrier)
 	case l.Kind == "vlan":
 		return f.carrier(f.state.link(l.Parent))
@@ -146,7 +147,7 @@ func (f *fake) apply(op Op) error {
 	case OpRelease:
 		f.release(l)
 	case OpSet:
-		return f.set(l, op.Settings[0])
+		return f.set(l, op)
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
 		return f.address(l, op)
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
@@ -157,6 +158,9 @@ func (f *fake) apply(op Op) error {
 
 func (f *fake) create(op Op) error {
 	l := LinkState{Name: op.Link, Kind: op.Kind, MTU: 1500, MAC: "06:00:00:00:00:00"}
+	if op.Kind == "bridge" {
+		l.Bridge = map[string]string{"stp_state": "0", "forward_delay": "1500", "hello_time": "200", "max_age": "2000", "ageing_time": "30000", "priority": "32768"}
+	}
 	if op.Kind == "vlan" {
 		parent := f.state.named(op.Other)
 		if parent == nil {
@@ -182,6 +186,10 @@ func (f *fake) create(op Op) error {
 		switch {
 		case s.Name == "mac":
 			l.MAC = s.Value
+		case op.Kind == "bridge":
+			if err := f.bridgeOption(&l, s); err != nil {
+				return err
+			}
 		case op.Kind == "bond":
 			if err := f.bondOption(&l, s); err != nil {
 				return err
@@ -192,7 +200,12 @@ func (f *fake) create(op Op) error {
 }
 
 // release is __bond_release_one: the port goes down and gets its MTU back.
+// A bridge does neither (del_nbp).
 func (f *fake) release(l *LinkState) {
+	if m := f.state.link(l.Master); m != nil && m.Kind == "bridge" {
+		l.Master, l.BridgePort = 0, nil
+		return
+	}
 	if l.Master != 0 {
 		f.down(l)
 		f.mtu(l, f.before[l.Index])
@@ -227,12 +240,19 @@ func (f *fake) up(l *LinkState) error {
 	return nil
 }
 
-// linkLocal is addrconf: an address of its own for a link that is no port.
+// linkLocal is addrconf: an address of its own for a link that is no bond's
+// port, beside those that another mode made.
 func (f *fake) linkLocal(l *LinkState) {
-	if l.Up && l.Master == 0 && !l.DisableIPv6 && !l.NoIPv6 && l.AddrGenMode == addrGenEUI64 {
-		f.state.Addresses = append(f.state.Addresses, AddressState{
-			Link: l.Index, Prefix: netip.MustParsePrefix(fmt.Sprintf("fe80::%x/64", l.Index)), Proto: 3,
-		})
+	if !l.Up || l.Port != (PortState{}) || l.Master != 0 && l.BridgePort == nil || l.DisableIPv6 || l.NoIPv6 || l.AddrGenMode == genNone {
+		return
+	}
+	ip := linkLocalOf(l.MAC)
+	if l.AddrGenMode != genByMAC {
+		ip = netip.MustParseAddr(fmt.Sprintf("fe80::%x:%x", l.AddrGenMode, l.Index))
+	}
+	a := AddressState{Link: l.Index, Prefix: netip.PrefixFrom(ip, 64), Proto: protoKernelLinkLocal}
+	if !slices.ContainsFunc(f.state.Addresses, func(h AddressState) bool { return h.Link == a.Link && h.Prefix == a.Prefix }) {
+		f.state.Addresses = append(f.state.Addresses, a)
 	}
 }
 
@@ -272,6 +292,8 @@ func (f *fake) enslave(l *LinkState, name string) error {
 		return unix.ENODEV
 	case l.Master == m.Index:
 		return nil
+	case m.Kind == "bridge":
+		return f.addPort(l, m)
 	case m.Kind != "bond" || l.Kind == "bond":
 		return unix.EOPNOTSUPP
 	case l.Up:
@@ -291,7 +313,18 @@ func (f *fake) enslave(l *LinkState, name string) error {
 	return nil
 }
 
-func (f *fake) set(l *LinkState, s Setting) error {
+func (f *fake) set(l *LinkState, op Op) error {
+	s := op.Settings[0]
+	switch {
+	case op.Kind == "bridge port" && l.BridgePort == nil, op.Kind == "bond" && l.Kind != "bond", op.Kind == "bridge" && l.Kind != "bridge":
+		return unix.EOPNOTSUPP
+	case op.Kind == "bridge port":
+		return f.portOption(l, s)
+	case op.Kind == "bond":
+		return f.bondOption(l, s)
+	case op.Kind == "bridge":
+		return f.bridgeOption(l, s)
+	}
 	n, _ := strconv.Atoi(s.Value)
 	switch s.Name {
 	case "mtu":
@@ -299,23 +332,26 @@ func (f *fake) set(l *LinkState, s Setting) error {
 	case "mac":
 		l.MAC = s.Value
 		return nil
-	case "accept_ra", "disable_ipv6", "addr_gen_mode":
+	case "accept_ra", "disable_ipv6", "addr_gen_mode", "use_tempaddr", "ipv6_mtu", "stable_secret", "token":
 		if l.NoIPv6 {
 			return unix.ENOENT
 		}
-		f.sysctl(l, s.Name, n)
-		return nil
+		return f.sysctl(l, s, n)
 	}
-	if l.Kind != "bond" {
-		return unix.EOPNOTSUPP
-	}
-	return f.bondOption(l, s)
+	return unix.EOPNOTSUPP
 }
 
-func (f *fake) sysctl(l *LinkState, name string, n int) {
-	switch name {
+func (f *fake) sysctl(l *LinkState, s Setting, n int) error {
+	switch s.Name {
 	case "accept_ra":
 		l.AcceptRA = n
+	case "use_tempaddr":
+		l.UseTempAddr = n
+	case "ipv6_mtu":
+		if n < 1280 || n > l.MTU {
+			return unix.EINVAL
+		}
+		l.IPv6MTU = n
 	case "disable_ipv6":
 		was := l.DisableIPv6
 		if l.DisableIPv6 = n != 0; l.DisableIPv6 {
@@ -324,28 +360,43 @@ func (f *fake) sysctl(l *LinkState, name string, n int) {
 			f.linkLocal(l)
 		}
 	case "addr_gen_mode":
+		if n == genPrivacy && !f.secret[l.Index] {
+			return unix.EINVAL
+		}
 		was := l.AddrGenMode
-		if l.AddrGenMode = n; was == addrGenNone {
+		if l.AddrGenMode = n; was != n {
 			f.linkLocal(l)
 		}
+	case "stable_secret":
+		f.secret[l.Index], l.AddrGenMode = true, genPrivacy
+	case "token":
+		if l.Kind == "dummy" || l.AcceptRA == acceptRAOff {
+			return unix.EINVAL
+		}
+		l.Token = netip.MustParseAddr(s.Value)
 	}
+	return nil
 }
 
 func (f *fake) mtu(l *LinkState, n int) error {
 	if l.Kind == "vlan" && n > f.state.link(l.Parent).MTU {
 		return unix.ERANGE
 	}
-	l.MTU = n
+	l.MTU, l.IPv6MTU = n, n
 	switch {
 	case n < 1280 && !l.NoIPv6:
-		l.NoIPv6, l.AcceptRA, l.DisableIPv6, l.AddrGenMode = true, 1, false, addrGenEUI64
+		l.NoIPv6, l.AcceptRA, l.DisableIPv6, l.AddrGenMode = true, 1, false, genByMAC
+		l.UseTempAddr, l.Token = 0, netip.Addr{}
+		delete(f.secret, l.Index)
 		f.loseIPv6(l)
 	case n >= 1280 && l.NoIPv6:
 		l.NoIPv6 = false
 		f.linkLocal(l)
 	}
-	for _, p := range f.ports(l.Index) {
-		f.mtu(p, n)
+	if l.Kind == "bond" {
+		for _, p := range f.ports(l.Index) {
+			f.mtu(p, n)
+		}
 	}
 	for _, v := range f.vlans(l.Index) {
 		if v.MTU > n {

@@ -25,7 +25,9 @@ const (
 
 	// Places in IFLA_INET6_CONF (include/uapi/linux/ipv6.h, DEVCONF_*).
 	devconfForwarding  = 0
+	devconfMTU         = 2
 	devconfAcceptRA    = 3
+	devconfUseTempAddr = 10
 	devconfDisableIPv6 = 26
 
 	bondStateActive = 0 // BOND_STATE_ACTIVE
@@ -73,6 +75,9 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	nameBondPorts(s.Links)
 	readBonding(s.Links)
 	readDrivers(s.Links)
+	if err := r.observeWakeOnLAN(&s); err != nil {
+		return State{}, err
+	}
 	return s, readResolvConf(&s, resolvConf)
 }
 
@@ -199,10 +204,15 @@ func decodeLinkInfo(l *LinkState, ad *netlink.AttributeDecoder) {
 					decodeBondOption(l.Bond, v)
 					decodeLACP(&l.LACP, v)
 				})
+			case kindBridge:
+				decodeBridge(l, in)
 			}
 		case unix.IFLA_INFO_SLAVE_DATA:
-			if slaveKind == string(kindBond) {
+			switch deviceKind(slaveKind) {
+			case kindBond:
 				nested(in, func(v *netlink.AttributeDecoder) { decodePort(l, v) })
+			case kindBridge:
+				l.BridgePort = decodeOptions(in, brportAttrs, nil)
 			}
 		}
 	})
@@ -231,6 +241,44 @@ func decodeBondOption(o BondOptions, ad *netlink.AttributeDecoder) {
 			o[opt.name] = opt.word(ad.Uint32())
 		}
 	}
+}
+
+func decodeBridge(l *LinkState, ad *netlink.AttributeDecoder) {
+	var root, own string
+	l.Bridge = decodeOptions(ad, bridgeAttrs, func(v *netlink.AttributeDecoder) {
+		switch v.Type() {
+		case bridgeRootID:
+			root = string(v.Bytes())
+		case bridgeID:
+			own = string(v.Bytes())
+		}
+	})
+	if root != own {
+		for _, name := range rootTimers {
+			delete(l.Bridge, name)
+		}
+	}
+}
+
+// decodeOptions reads the options of a bridge or a port; other, if not nil, is
+// given the attributes that are none.
+func decodeOptions(ad *netlink.AttributeDecoder, options []bridgeAttr, other func(*netlink.AttributeDecoder)) map[string]string {
+	out := map[string]string{}
+	nested(ad, func(v *netlink.AttributeDecoder) {
+		o := attrOf(options, v.Type())
+		switch {
+		case o == nil && other != nil:
+			other(v)
+		case o == nil:
+		case o.size == 1:
+			out[o.name] = strconv.Itoa(int(v.Uint8()))
+		case o.size == 2:
+			out[o.name] = strconv.Itoa(int(v.Uint16()))
+		default:
+			out[o.name] = strconv.FormatUint(uint64(v.Uint32()), 10)
+		}
+	})
+	return out
 }
 
 // nameBondPorts turns the index of a bond's primary into its name.
@@ -276,10 +324,16 @@ func decodeInet6(l *LinkState, ad *netlink.AttributeDecoder) {
 		switch in.Type() {
 		case unix.IFLA_INET6_ADDR_GEN_MODE:
 			l.AddrGenMode = int(in.Uint8())
+		case unix.IFLA_INET6_TOKEN:
+			if a, ok := netip.AddrFromSlice(in.Bytes()); ok && !a.IsUnspecified() {
+				l.Token = a
+			}
 		case unix.IFLA_INET6_CONF:
 			conf := in.Bytes()
+			l.IPv6MTU = devconf(conf, devconfMTU)
 			l.AcceptRA = devconf(conf, devconfAcceptRA)
 			l.Forwarding = devconf(conf, devconfForwarding) != 0
+			l.UseTempAddr = devconf(conf, devconfUseTempAddr)
 			l.DisableIPv6 = devconf(conf, devconfDisableIPv6) != 0
 		}
 	})

@@ -39,7 +39,7 @@ type Op struct {
 	Verb     Verb
 	Link     string    // the interface it acts on
 	Other    string    // new name, master, parent or alternative name
-	Kind     string    // create: the kind of device
+	Kind     string    // create: the kind of device; set: of the option, "" for an attribute of any link
 	Settings []Setting // create: the device's; set: exactly one
 	Address  netip.Prefix
 	Route    Route
@@ -63,7 +63,11 @@ func (o Op) String() string {
 	case OpRelease:
 		return fmt.Sprintf("release %s from %s", o.Link, o.Other)
 	case OpSet:
-		return fmt.Sprintf("set %s %s %s", o.Link, o.Settings[0].Name, cmp.Or(o.Settings[0].Value, "none"))
+		name := o.Settings[0].Name
+		if o.Kind == string(kindBridgePort) {
+			name = "port " + name
+		}
+		return fmt.Sprintf("set %s %s %s", o.Link, name, cmp.Or(o.Settings[0].Value, "none"))
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
 		return fmt.Sprintf("%s %s dev %s", o.Verb, o.Address, o.Link)
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:

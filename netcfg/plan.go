@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"fmt"
+	"slices"
 )
 
 // Plan is the operations that turn have into want, in an order that the kernel
@@ -33,13 +34,14 @@ type planner struct {
 	masters map[string]*link // id of a port -> the wanted link that it belongs to
 	have    State            // as observed: nothing is played on it
 
-	ops   []Op
-	waits []wait
-	said  map[wait]bool
-	nics  map[string][]int    // id of a wanted NIC -> indices of what it matches
-	bound map[int]bool        // the indices in nics
-	fresh int                 // index of the last device that the plan created, negative
-	keep  map[RouteState]bool // the wanted ones, without an owner
+	ops    []Op
+	waits  []wait
+	said   map[wait]bool
+	downed map[int]bool        // links that this plan took down
+	nics   map[string][]int    // id of a wanted NIC -> indices of what it matches
+	bound  map[int]bool        // the indices in nics
+	fresh  int                 // index of the last device that the plan created, negative
+	keep   map[RouteState]bool // the wanted ones, without an owner
 }
 
 func newPlanner(want *Config, have State) *planner {
@@ -50,12 +52,13 @@ func newPlanner(want *Config, have State) *planner {
 		said:    map[wait]bool{},
 		nics:    map[string][]int{},
 		bound:   map[int]bool{},
+		downed:  map[int]bool{},
 		keep:    make(map[RouteState]bool, len(have.Routes)),
 	}
 	for i := range want.links {
 		l := &want.links[i]
 		p.ids[l.id] = l
-		for _, port := range l.bond.ports {
+		for _, port := range slices.Concat(l.bond.ports, l.bridge.ports) {
 			p.masters[port] = l
 		}
 	}
@@ -69,15 +72,21 @@ func (p *planner) run() {
 	for i := range p.want.links {
 		l := &p.want.links[i]
 		for _, index := range p.device(l) {
-			if !p.link(index).Carrier {
-				p.wait(l, waitCarrier, "no carrier")
-			}
+			p.carrier(l, p.link(index))
 			p.addresses(l, index)
 			p.linkRoutes(l, index)
 		}
 	}
 	p.retire()
 	p.resolvConf()
+}
+
+// carrier says what keeps addresses from working. A bridge without ports has no
+// carrier because nobody wants it to have one.
+func (p *planner) carrier(l *link, d *LinkState) {
+	if !d.Carrier && !l.ignoreCarrier && !(l.kind == kindBridge && len(l.bridge.ports) == 0) {
+		p.wait(l, waitCarrier, "no carrier")
+	}
 }
 
 func (p *planner) do(op Op) { p.ops = append(p.ops, op) }
@@ -88,6 +97,8 @@ func (p *planner) device(l *link) []int {
 	switch l.kind {
 	case kindBond:
 		return p.bondDevice(l)
+	case kindBridge:
+		return p.bridgeDevice(l)
 	case kindVLAN:
 		return p.vlanDevice(l)
 	case kindDummy:
@@ -101,32 +112,58 @@ func (p *planner) dummyDevice(l *link) []int {
 	if d == nil {
 		d = p.create(l, Op{}, 1500)
 	}
-	if p.masters[l.id] != nil {
-		return nil
-	}
-	p.attributes(l, d)
-	p.up(d)
-	return []int{d.Index}
+	p.shape(l, d)
+	return p.finish(l, d)
 }
 
 func (p *planner) nicDevice(l *link) []int {
-	if p.masters[l.id] != nil {
-		return nil // it is the bond's business
-	}
 	indices := p.nics[l.id]
 	if len(indices) > 1 && len(l.addresses)+len(l.routes) > 0 {
 		p.wait(l, waitMatch, fmt.Sprintf("%d interfaces match, but only one can have its addresses", len(indices)))
 		return nil
 	}
+	var out []int
 	for _, index := range indices {
 		d := p.link(index)
-		if d.Master != 0 {
-			p.release(d)
-		}
+		p.shape(l, d)
+		out = append(out, p.finish(l, d)...)
+	}
+	return out
+}
+
+// shape frees d of a master that it shall not have and gives it l's
+// attributes. Those of a bond's port are the bond's business.
+func (p *planner) shape(l *link, d *LinkState) {
+	master := p.masters[l.id]
+	if d.Master != 0 && (master == nil || p.wanted(master.id) == nil || p.wanted(master.id).Index != d.Master) {
+		p.release(d)
+	}
+	switch {
+	case master == nil:
 		p.attributes(l, d)
+	case master.kind == kindBridge:
+		p.attributes(asBridgePort(*l), d)
+	}
+}
+
+// finish brings d up and says whether it gets l's addresses and routes: a port
+// has none, and on a link that stays down they would not last.
+func (p *planner) finish(l *link, d *LinkState) []int {
+	master := p.masters[l.id]
+	if master != nil && master.kind == kindBond {
+		return nil // the bond brings it up, after it is a port
+	}
+	switch {
+	case l.activation == activateOff:
+		p.down(d)
+	case l.activation == activateManual && !p.downed[d.Index]:
+	default:
 		p.up(d)
 	}
-	return indices
+	if master != nil || !d.Up {
+		return nil
+	}
+	return []int{d.Index}
 }
 
 // create plans a device that does not exist and returns its stand-in. mtu is
@@ -139,55 +176,62 @@ func (p *planner) create(l *link, op Op, mtu int) *LinkState {
 	p.do(op)
 	p.fresh--
 	return p.addLink(LinkState{
-		Index: p.fresh, Name: l.name, Kind: string(l.kind), MAC: l.mac, MTU: mtu,
-		AcceptRA: -1, // the kernel's default for new devices: not ours to know
+		Index: p.fresh, Name: l.name, Kind: string(l.kind), MAC: l.mac, MTU: mtu, IPv6MTU: mtu,
+		AcceptRA: -1, UseTempAddr: -1, // the kernel's default for new devices: not ours to know
 	})
 }
-
-// The values of accept_ra and addr_gen_mode (Documentation/networking/
-// ip-sysctl.rst). 2 accepts router advertisements even when forwarding: with 1
-// the default route dies of old age as soon as something turns forwarding on.
-const (
-	acceptRAOff    = 0
-	acceptRAAlways = 2
-	addrGenEUI64   = 0
-	addrGenNone    = 1
-)
 
 // attributes sets the MTU first, because crossing 1280 removes or resets every
 // IPv6 setting of the link; then the MAC, from which the link-local address
 // comes; then the IPv6 settings, which must be right before the link is up.
 func (p *planner) attributes(l *link, d *LinkState) {
 	p.mtu(d, l.mtu)
-	if l.mac != "" && d.MAC != l.mac {
-		if d.Kind == "" && d.Name != "lo" {
-			p.down(d) // many drivers refuse a live change (IFF_LIVE_ADDR_CHANGE)
-		}
-		p.set(d, "mac", l.mac)
-		d.MAC = l.mac
-	}
-	if d.NoIPv6 {
-		return
-	}
-	if l.wantsIPv6() && d.DisableIPv6 {
-		p.set(d, "disable_ipv6", "0")
-	}
-	if l.acceptRA != nil {
-		want := acceptRAOff
-		if *l.acceptRA {
-			want = acceptRAAlways
-		}
-		if d.AcceptRA != want {
-			p.set(d, "accept_ra", fmt.Sprint(want))
-		}
-	}
-	switch {
-	case !l.linkLocal && d.AddrGenMode != addrGenNone:
-		p.set(d, "addr_gen_mode", fmt.Sprint(addrGenNone))
-	case l.linkLocal && d.AddrGenMode == addrGenNone:
-		p.set(d, "addr_gen_mode", fmt.Sprint(addrGenEUI64))
+	p.mac(l, d)
+	p.wakeOnLAN(l, d)
+	if !d.NoIPv6 {
+		p.ipv6(l, d)
 	}
 }
+
+func (p *planner) mac(l *link, d *LinkState) {
+	want := l.mac
+	if l.macPerm {
+		want = d.PermMAC // a device that we make has none
+	}
+	if want == "" || d.MAC == want {
+		return
+	}
+	if d.Kind == "" && d.Name != "lo" {
+		p.down(d) // many drivers refuse a live change (IFF_LIVE_ADDR_CHANGE)
+	}
+	p.set(d, "mac", want)
+	d.MAC = want
+}
+
+// wakeOnLAN changes only what is known: a driver without it shows nothing.
+func (p *planner) wakeOnLAN(l *link, d *LinkState) {
+	if l.wakeOnLAN == nil {
+		return
+	}
+	want := wakeOff
+	if *l.wakeOnLAN {
+		want = wakeMagic
+	}
+	switch {
+	case d.WakeOnLAN == "" && *l.wakeOnLAN:
+		p.wait(l, waitDriver, "its driver has no wake on LAN")
+	case d.WakeOnLAN != "" && d.WakeOnLAN != want:
+		p.set(d, "wake_on_lan", want)
+	}
+}
+
+// The words for what wakes a machine over a link; wakeOther is any other
+// choice, such as broadcasts.
+const (
+	wakeOff   = "off"
+	wakeMagic = "magic"
+	wakeOther = "other"
+)
 
 // mtu sets the MTU and, of a bond, that of its ports with it, as the kernel does.
 func (p *planner) mtu(d *LinkState, mtu int) {
@@ -195,7 +239,7 @@ func (p *planner) mtu(d *LinkState, mtu int) {
 		return
 	}
 	p.set(d, "mtu", fmt.Sprint(mtu))
-	d.MTU = mtu
+	d.MTU, d.IPv6MTU = mtu, mtu
 	if d.Kind == string(kindBond) {
 		for _, port := range p.portsOf(d) {
 			port.MTU = mtu
@@ -221,7 +265,7 @@ func (p *planner) down(d *LinkState) {
 		return
 	}
 	p.do(Op{Verb: OpDown, Link: d.Name})
-	d.Up = false
+	d.Up, p.downed[d.Index] = false, true
 	p.dropAddresses(d.Index, func(a AddressState) bool { return a.Prefix.Addr().Is6() })
 	p.dropRoutes(d.Index)
 }

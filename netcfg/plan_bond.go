@@ -19,7 +19,7 @@ func (o *bondOption) wish(want BondOptions) (value string, ok bool) {
 }
 
 func (p *planner) bondDevice(l *link) []int {
-	ports := p.ports(l)
+	ports := p.ports(l.bond.ports)
 	d := p.wanted(l.id)
 	if d == nil {
 		d = p.createBond(l, ports)
@@ -29,7 +29,7 @@ func (p *planner) bondDevice(l *link) []int {
 	if l.mac != "" && d.MAC != l.mac {
 		p.releaseAll(d) // a live change fails half-way when a port's driver refuses it
 	}
-	p.attributes(l, d)
+	p.shape(l, d)
 	for _, c := range p.portsOf(d) {
 		if !slices.Contains(ports, c.Index) {
 			p.release(c)
@@ -39,14 +39,13 @@ func (p *planner) bondDevice(l *link) []int {
 		p.port(p.link(index), d)
 	}
 	p.primary(l, d)
-	p.up(d)
-	return []int{d.Index}
+	return p.finish(l, d)
 }
 
 // ports is the indices of the wanted ports that exist, in the document's order.
-func (p *planner) ports(l *link) []int {
+func (p *planner) ports(ids []string) []int {
 	var out []int
-	for _, id := range l.bond.ports {
+	for _, id := range ids {
 		if port := p.ids[id]; port.kind == kindNIC {
 			out = append(out, p.nics[id]...)
 		} else if d := p.wanted(id); d != nil {
@@ -68,12 +67,16 @@ func (p *planner) createBond(l *link, ports []int) *LinkState {
 			settings = append(settings, Setting{o.name, v})
 		}
 	}
+	return p.create(l, Op{Settings: append(settings, p.firstPortMAC(l, ports)...)}, 1500)
+}
+
+func (p *planner) firstPortMAC(l *link, ports []int) []Setting {
 	if l.mac == "" && len(ports) > 0 {
 		if mac := p.link(ports[0]).permanentMAC(); mac != "" {
-			settings = append(settings, Setting{"mac", mac})
+			return []Setting{{"mac", mac}}
 		}
 	}
-	return p.create(l, Op{Settings: settings}, 1500)
+	return nil
 }
 
 // bondOptions changes what differs, as little disruptively as the driver
@@ -96,8 +99,12 @@ func (p *planner) bondOptions(l *link, d *LinkState) {
 		p.down(d)
 	}
 	for _, s := range differ {
-		p.set(d, s.Name, s.Value)
+		p.bondOption(d, s)
 	}
+}
+
+func (p *planner) bondOption(d *LinkState, s Setting) {
+	p.do(Op{Verb: OpSet, Link: d.Name, Kind: string(kindBond), Settings: []Setting{s}})
 }
 
 func (p *planner) releaseAll(d *LinkState) {
@@ -147,7 +154,7 @@ func (p *planner) primary(l *link, d *LinkState) {
 		want = c.Name
 	}
 	if d.Bond["primary"] != want {
-		p.set(d, "primary", want)
+		p.bondOption(d, Setting{"primary", want})
 	}
 }
 
@@ -160,7 +167,7 @@ func (p *planner) vlanDevice(l *link) []int {
 	d := p.named(l.name)
 	if d != nil && !p.fits(l, d) {
 		p.delete(d)
-		d, parent = nil, p.wanted(l.vlan.parent)
+		d = nil
 	}
 	if d == nil {
 		d = p.sameVLAN(l, parent)
@@ -168,9 +175,12 @@ func (p *planner) vlanDevice(l *link) []int {
 	if d == nil {
 		d = p.create(l, Op{Other: parent.Name, Settings: []Setting{{"id", fmt.Sprint(l.vlan.id)}}}, parent.MTU)
 	}
-	p.attributes(l, d)
-	p.up(d)
-	return []int{d.Index}
+	p.shape(l, d)
+	if !parent.Up && l.activation != activateOff {
+		p.wait(l, waitParent, "its link "+parent.Name+" is down")
+		return nil
+	}
+	return p.finish(l, d)
 }
 
 // sameVLAN adopts a vlan that has the id and link but another name: the kernel

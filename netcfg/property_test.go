@@ -20,7 +20,7 @@ func TestAnyWishFromAnyState(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the generator wrote a document that does not compile: %v\n%s", err, wish)
 		}
-		f := &fake{budget: -1, before: map[int]int{}}
+		f := newFake(nil).(*fake)
 		for i := range 3 {
 			if err := f.AddNIC(fmt.Sprintf("eth%d", i), fmt.Sprintf("02:00:00:00:00:%02x", i)); err != nil {
 				t.Fatal(err)

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"time"
 
+	"github.com/mdlayher/ethtool"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +31,10 @@ const dumpTries = 50
 var errInterrupted = errors.New("the kernel's list kept changing while it was read")
 
 // rtnl is a netlink socket in the network namespace of the thread that made it.
-type rtnl struct{ conn *netlink.Conn }
+type rtnl struct {
+	conn    *netlink.Conn
+	ethtool *ethtool.Client // nil: the kernel has none (before Linux 5.6)
+}
 
 func dialRTNL() (*rtnl, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
@@ -43,10 +48,21 @@ func dialRTNL() (*rtnl, error) {
 			return nil, fmt.Errorf("set netlink option: %w", err)
 		}
 	}
-	return &rtnl{conn}, nil
+	eth, err := ethtool.New()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		conn.Close()
+		return nil, fmt.Errorf("open ethtool socket: %w", err)
+	}
+	return &rtnl{conn, eth}, nil
 }
 
-func (r *rtnl) close() error { return r.conn.Close() }
+func (r *rtnl) close() error {
+	err := r.conn.Close()
+	if r.ethtool != nil {
+		err = errors.Join(err, r.ethtool.Close())
+	}
+	return err
+}
 
 func (r *rtnl) execute(ctx context.Context, typ netlink.HeaderType, flags netlink.HeaderFlags, data []byte) ([]netlink.Message, error) {
 	deadline := time.Now().Add(requestTimeout)

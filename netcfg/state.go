@@ -33,11 +33,22 @@ type LinkState struct {
 	LACP LACPState   `yaml:"lacp"` // kind bond, mode 802.3ad
 	Port PortState   `yaml:"port"` // of a bond
 
+	// By sysfs names with values in sysfs words. A timer that is the root
+	// bridge's and not its own is missing.
+	Bridge     map[string]string `yaml:"bridge"`     // kind bridge
+	BridgePort map[string]string `yaml:"bridgeport"` // of a bridge
+
+	WakeOnLAN string `yaml:"wakeonlan"` // off, magic or other; "" if the driver has none
+
 	AcceptRA    int  `yaml:"acceptra"`    // net.ipv6.conf.*.accept_ra
 	Forwarding  bool `yaml:"forwarding"`  // net.ipv6.conf.*.forwarding
 	DisableIPv6 bool `yaml:"disableipv6"` // net.ipv6.conf.*.disable_ipv6
 	AddrGenMode int  `yaml:"addrgenmode"` // IN6_ADDR_GEN_MODE_*
-	NoIPv6      bool `yaml:"noipv6"`      // no IPv6 on the link at all, for example MTU < 1280
+	UseTempAddr int  `yaml:"usetempaddr"` // net.ipv6.conf.*.use_tempaddr
+	IPv6MTU     int  `yaml:"ipv6mtu"`     // net.ipv6.conf.*.mtu, bytes
+
+	Token  netip.Addr `yaml:"token"`  // IFLA_INET6_TOKEN, invalid for none
+	NoIPv6 bool       `yaml:"noipv6"` // no IPv6 on the link at all, for example MTU < 1280
 }
 
 // LACPState is the aggregator that an 802.3ad bond uses.

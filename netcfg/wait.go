@@ -12,6 +12,7 @@ const (
 	waitDuplicate                 // the check failed
 	waitSource                    // a route's source address is not usable yet
 	waitCarrier                   // no carrier
+	waitDriver                    // the driver cannot do it
 )
 
 type wait struct {
