@@ -355,9 +355,13 @@ func (k *kernel) address(ctx context.Context, index int, op Op) error {
 		}
 		ae.Uint8(ifaProto, ownProto)
 		// struct ifa_cacheinfo: preferred and valid lifetime, two time stamps.
-		forever := binary.NativeEndian.AppendUint32(nil, infinity)
-		forever = binary.NativeEndian.AppendUint32(forever, infinity)
-		ae.Bytes(unix.IFA_CACHEINFO, append(forever, make([]byte, 8)...))
+		life := forever
+		if op.Valid != 0 {
+			life = lifetime{op.Preferred, op.Valid}
+		}
+		info := binary.NativeEndian.AppendUint32(nil, life.preferred)
+		info = binary.NativeEndian.AppendUint32(info, life.valid)
+		ae.Bytes(unix.IFA_CACHEINFO, append(info, make([]byte, 8)...))
 	})
 }
 

@@ -111,6 +111,20 @@ const infinity = 0xffffffff
 
 var forever = lifetime{infinity, infinity}
 
+// near reports whether the kernel keeps an address as long as it shall, but for
+// the seconds that an observation is old and for what two clocks differ in a
+// month. A renewal adds far more.
+func (l lifetime) near(have lifetime) bool {
+	return nearSeconds(l.preferred, have.preferred) && nearSeconds(l.valid, have.valid)
+}
+
+func nearSeconds(want, have uint32) bool {
+	if want == infinity || have == infinity || want == 0 || have == 0 {
+		return want == have
+	}
+	return max(want, have)-min(want, have) <= 5+want/1024
+}
+
 // has reports whether one of the wanted addresses is p.
 func (l *link) has(p netip.Prefix) bool {
 	return slices.ContainsFunc(l.addresses, func(a address) bool { return a.Prefix == p })

@@ -21,13 +21,26 @@ func (f *fake) address(l *LinkState, op Op) error {
 	case op.Verb == OpDeleteAddress:
 		f.deleteAddress(l, i)
 	case op.Verb == OpReplaceAddress && i >= 0:
-		f.state.Addresses[i].Dynamic = false
+		f.state.Addresses[i].live(op)
 	case i >= 0:
 		return unix.EEXIST
 	default:
-		f.state.Addresses = append(f.state.Addresses, AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6()})
+		a := AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6()}
+		a.live(op)
+		f.state.Addresses = append(f.state.Addresses, a)
 	}
 	return nil
+}
+
+// live is set_ifa_lifetime (net/ipv4/devinet.c), as a dump tells of it.
+func (a *AddressState) live(op Op) {
+	a.Preferred, a.Valid, a.Dynamic, a.Deprecated = infinity, infinity, false, false
+	if op.Valid != 0 {
+		a.Deprecated = op.Preferred == 0
+		if op.Valid != infinity {
+			a.Preferred, a.Valid, a.Dynamic = op.Preferred, op.Valid, true
+		}
+	}
 }
 
 // deleteAddress takes along what IPv4 derives from an address: the secondary

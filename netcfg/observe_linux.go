@@ -360,6 +360,11 @@ func decodeAddress(s *State, data []byte) error {
 			flags = ad.Uint32()
 		case ifaProto:
 			a.Proto = int(ad.Uint8())
+		case unix.IFA_CACHEINFO:
+			if info := ad.Bytes(); len(info) >= 8 {
+				a.Preferred = binary.NativeEndian.Uint32(info)
+				a.Valid = binary.NativeEndian.Uint32(info[4:])
+			}
 		}
 	})
 	if err != nil {

@@ -42,9 +42,11 @@ type Op struct {
 	Kind     string    // create: the kind of device; set: of the option, "" for an attribute of any link
 	Settings []Setting // create: the device's; set: exactly one
 	Address  netip.Prefix
-	Route    Route
-	Proto    int // delete route: its owner, so that nobody else's is hit
-	File     string
+	// Seconds that the address is still preferred and valid; Valid 0 is for ever.
+	Preferred, Valid uint32
+	Route            Route
+	Proto            int // delete route: its owner, so that nobody else's is hit
+	File             string
 }
 
 // String is the operation as logs, plans and errors have it.
@@ -69,7 +71,7 @@ func (o Op) String() string {
 		}
 		return fmt.Sprintf("set %s %s %s", o.Link, name, cmp.Or(o.Settings[0].Value, "none"))
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
-		return fmt.Sprintf("%s %s dev %s", o.Verb, o.Address, o.Link)
+		return fmt.Sprintf("%s %s dev %s%s", o.Verb, o.Address, o.Link, o.until())
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
 		return fmt.Sprintf("%s %s dev %s%s", o.Verb, o.Route.where(), o.Link, o.Route.how())
 	case OpResolvConf:
@@ -87,6 +89,20 @@ func (o Op) createString() string {
 		s += fmt.Sprintf(" %s %s", set.Name, set.Value)
 	}
 	return s
+}
+
+// until tells no seconds: an operation that is refused twice in a row must look
+// the same.
+func (o Op) until() string {
+	switch {
+	case o.Valid == 0:
+		return ""
+	case o.Preferred == 0:
+		return " deprecated"
+	case o.Valid != infinity:
+		return " leased"
+	}
+	return ""
 }
 
 func (r Route) where() string {

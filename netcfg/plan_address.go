@@ -23,7 +23,7 @@ func (p *planner) addresses(l *link, index int) {
 			p.wait(l, waitIPv6, noIPv6(d))
 			continue
 		}
-		p.address(l, d, want.Prefix)
+		p.address(l, d, want)
 	}
 	p.dropAddresses(index, func(a AddressState) bool {
 		stale := !l.has(a.Prefix) &&
@@ -43,7 +43,7 @@ func noIPv6(d *LinkState) string {
 }
 
 // address removes whatever has the IP wrongly, then adds it unless it is there.
-func (p *planner) address(l *link, d *LinkState, want netip.Prefix) {
+func (p *planner) address(l *link, d *LinkState, want address) {
 	there := false
 	for _, index := range slices.Clone(p.holders[want.Addr()]) {
 		if index != d.Index && p.isLoopback(index) {
@@ -53,9 +53,9 @@ func (p *planner) address(l *link, d *LinkState, want netip.Prefix) {
 			if a.Prefix.Addr() != want.Addr() {
 				return false
 			}
-			if index == d.Index && a.Prefix == want && !(a.DADFailed && !a.Held) {
+			if index == d.Index && a.Prefix == want.Prefix && !(a.DADFailed && !a.Held) {
 				there = true
-				p.settled(l, d, a)
+				p.settled(l, d, want, a)
 				return false
 			}
 			p.deleteAddress(a)
@@ -65,17 +65,26 @@ func (p *planner) address(l *link, d *LinkState, want netip.Prefix) {
 	if there {
 		return
 	}
-	p.do(Op{Verb: OpAddAddress, Link: d.Name, Address: want})
+	p.do(want.op(OpAddAddress, d))
 	p.addAddress(AddressState{
-		Link: d.Index, Prefix: want, Proto: ownProto, Tentative: want.Addr().Is6(),
+		Link: d.Index, Prefix: want.Prefix, Proto: ownProto, Tentative: want.Addr().Is6(),
 	})
 }
 
-// settled converts an address that would expire, and names what its use still
-// waits for.
-func (p *planner) settled(l *link, d *LinkState, a AddressState) {
-	if a.Dynamic {
-		p.do(Op{Verb: OpReplaceAddress, Link: d.Name, Address: a.Prefix})
+// op adds the address or replaces its lifetime.
+func (a address) op(verb Verb, d *LinkState) Op {
+	op := Op{Verb: verb, Link: d.Name, Address: a.Prefix}
+	if a.lifetime != forever {
+		op.Preferred, op.Valid = a.preferred, a.valid
+	}
+	return op
+}
+
+// settled gives an address the lifetime that it shall have, in place, and names
+// what its use still waits for.
+func (p *planner) settled(l *link, d *LinkState, want address, a AddressState) {
+	if !want.near(a.left()) {
+		p.do(want.op(OpReplaceAddress, d))
 	}
 	switch {
 	case a.DADFailed:

@@ -220,7 +220,9 @@ func mess(t *rapid.T, f *fake) {
 	for i := range f.state.Addresses {
 		a := &f.state.Addresses[i]
 		a.Proto = pick(t, "owner", 0, ownProto, a.Proto)
-		a.Dynamic = rapid.IntRange(0, 4).Draw(t, "dynamic") == 0
+		if a.Dynamic = rapid.IntRange(0, 4).Draw(t, "dynamic") == 0; a.Dynamic {
+			a.Preferred, a.Valid = 600, 1200
+		}
 		a.DADFailed = a.Prefix.Addr().Is6() && rapid.IntRange(0, 4).Draw(t, "dad failed") == 0
 	}
 	for i := range f.state.Routes {

@@ -329,6 +329,10 @@ func (r *Reconciler) publishFailure(failure error) {
 // more, the rest is a count.
 func (r *Reconciler) sayOps(ops []Op) {
 	const most = 12
+	// A lease that goes on is no news.
+	ops = slices.DeleteFunc(slices.Clone(ops), func(op Op) bool {
+		return op.Verb == OpReplaceAddress && op.Valid != 0 && op.Valid != infinity
+	})
 	for i, op := range ops {
 		if i == most {
 			r.log.Info(fmt.Sprintf("and %d more operations", len(ops)-most))

@@ -83,12 +83,15 @@ const (
 	lacpExpired   = 0x80
 )
 
-// AddressState is one address. A permanent address has infinite lifetimes.
+// AddressState is one address. Only that of a dynamic one ends: Preferred and
+// Valid are the seconds that are left of it.
 type AddressState struct {
 	Link       int          `yaml:"link"` // index
 	Prefix     netip.Prefix `yaml:"prefix"`
 	Proto      int          `yaml:"proto"` // IFA_PROTO, 0 before Linux 5.18
 	Dynamic    bool         `yaml:"dynamic"`
+	Preferred  uint32       `yaml:"preferred"`
+	Valid      uint32       `yaml:"valid"`
 	Tentative  bool         `yaml:"tentative"`
 	DADFailed  bool         `yaml:"dadfailed"`
 	Deprecated bool         `yaml:"deprecated"`
@@ -99,6 +102,18 @@ type AddressState struct {
 	// Held is set by the reconciler on a failed address whose next try is not
 	// due yet: the plan leaves it alone.
 	Held bool `yaml:"held"`
+}
+
+// left is how much longer the kernel will keep the address.
+func (a AddressState) left() lifetime {
+	l := lifetime{a.Preferred, a.Valid}
+	if !a.Dynamic {
+		// Of a permanent address the kernel tells no other numbers for IPv4.
+		if l = forever; a.Deprecated {
+			l.preferred = 0
+		}
+	}
+	return l
 }
 
 // Route is a route without its owner. Metric is the kernel's own default where
