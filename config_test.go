@@ -27,8 +27,8 @@ network:
 	}{
 		{"right", right, 0, ""},
 		{"invalid", right + "tmp: x\n", 2, ":10:1: tmp: unknown key; did you mean \"tpm\"?\n"},
-		{"unsupported", strings.Replace(right, "addresses: [10.0.2.15/24]", "wakeonlan: true", 1), 3,
-			":9:12: network.ethernets.eth0.wakeonlan: is valid netplan that we do not support yet\n"},
+		{"unsupported", strings.Replace(right, "addresses: [10.0.2.15/24]", "emit-lldp: true", 1), 3,
+			":9:12: network.ethernets.eth0.emit-lldp: is valid netplan that we do not support yet\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "node.yaml")

@@ -1,5 +1,3 @@
-//lint:file-ignore U1000 the parser and the planner take the new fields up one by one
-
 package netcfg
 
 import (

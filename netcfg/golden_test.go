@@ -67,7 +67,10 @@ func TestPlan(t *testing.T) {
 			fmt.Fprintln(&out, op)
 		}
 		for _, w := range waits {
-			fmt.Fprintln(&out, w)
+			if fmt.Fprint(&out, w); w.Optional {
+				out.WriteString(" (optional)")
+			}
+			out.WriteString("\n")
 		}
 		return out.String()
 	})

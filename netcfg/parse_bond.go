@@ -12,6 +12,7 @@ import (
 var legacyBondKeys = map[string]string{
 	"all-slaves-active": "all-members-active",
 	"packets-per-slave": "packets-per-member",
+	"gratuitious-arp":   "gratuitous-arp",
 }
 
 // bondIntervals are the parameters that netplan reads as a time, with the unit
@@ -25,20 +26,7 @@ var bondIntervals = map[string]time.Duration{
 }
 
 func (c *compiler) bond(l *link, m Mapping) {
-	ports := m.Get("interfaces")
-	for _, item := range ports.Sequence() {
-		l.bond.ports = append(l.bond.ports, c.reference(item))
-	}
-	switch {
-	case len(l.bond.ports) > maxPorts:
-		ports.Invalid("names more than %d ports", maxPorts)
-		l.bond.ports = nil
-	case len(l.bond.ports) == 0:
-		m.self.Invalid("a bond wants at least one port in interfaces")
-	case len(slices.Compact(slices.Sorted(slices.Values(l.bond.ports)))) < len(l.bond.ports):
-		ports.Invalid("names a port twice")
-		l.bond.ports = nil
-	}
+	l.bond.ports = c.ports(m.Get("interfaces"), maxBondPorts)
 	params := m.Get("parameters").Mapping(bondParameterKeys())
 	l.bond.options = BondOptions{"mode": "balance-rr"}
 	for i := range bondOptions {
@@ -73,7 +61,7 @@ func bondParameterKeys() Keys {
 func (c *compiler) bondParameter(l *link, o *bondOption, v Value) {
 	mode := l.bond.options["mode"]
 	if o.modes != "" && !slices.Contains(strings.Fields(o.modes), mode) {
-		v.Invalid("is only for mode %s, this bond is %s", strings.ReplaceAll(o.modes, " ", ", "), mode)
+		v.Unsupported("is only for mode %s, this bond is %s", strings.ReplaceAll(o.modes, " ", ", "), mode)
 		return
 	}
 	value := ""
@@ -84,13 +72,13 @@ func (c *compiler) bondParameter(l *link, o *bondOption, v Value) {
 	case o.name == "arp_ip_target":
 		value = arpTargets(v)
 	case o.name == "all_slaves_active":
-		value = strconv.Itoa(map[bool]int{true: 1}[v.Bool()])
+		value = bit(v.Bool())
 	case o.words != nil:
 		if value = v.Enum(o.words...); !slices.Contains(o.words, value) {
 			return
 		}
 	case bondIntervals[o.name] != 0:
-		value = interval(v, bondIntervals[o.name], o.lo, o.hi)
+		value = interval(v, bondIntervals[o.name], bondIntervals[o.name], o.lo, o.hi)
 	default:
 		value = strconv.Itoa(v.Int(o.lo, o.hi))
 	}
@@ -113,31 +101,6 @@ func arpTargets(v Value) string {
 		}
 	}
 	return strings.Join(out, ",")
-}
-
-// interval is a time with an optional unit, as systemd writes them, in units.
-func interval(v Value, unit time.Duration, lo, hi int) string {
-	s := v.Scalar()
-	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz ")
-	n, err := strconv.Atoi(strings.TrimSpace(digits))
-	scale, known := map[string]time.Duration{
-		"": unit, "ms": time.Millisecond, "msec": time.Millisecond,
-		"s": time.Second, "sec": time.Second, "m": time.Minute, "min": time.Minute,
-	}[strings.TrimSpace(s[len(digits):])]
-	if err != nil || !known {
-		v.Invalid("wants a time like 100, 100ms or 1s")
-		return "0"
-	}
-	if n < 0 || n > hi/int(max(scale/unit, 1)) {
-		v.Invalid("is out of range")
-		return "0"
-	}
-	d := time.Duration(n) * scale
-	if d%unit != 0 || int(d/unit) < lo {
-		v.Invalid("wants a multiple of %s, at least %d", unit, lo)
-		return "0"
-	}
-	return strconv.Itoa(int(d / unit))
 }
 
 // bondDefaults sets what a bond must have to notice a dead port: without link
@@ -163,20 +126,20 @@ func checkBond(o BondOptions, at Value) {
 		d, _ := strconv.Atoi(o[name])
 		switch opt := bondOptionNamed(name); {
 		case d != 0 && mii == 0:
-			at.Invalid("%s needs mii-monitor-interval", opt.key)
+			at.Unsupported("%s needs mii-monitor-interval", opt.key)
 		case d != 0 && d%mii != 0:
-			at.Invalid("%s %d is no multiple of mii-monitor-interval %d: the kernel would round it", opt.key, d, mii)
+			at.Unsupported("%s %d is no multiple of mii-monitor-interval %d: the kernel would round it", opt.key, d, mii)
 		}
 	}
 	needsMII := slices.Contains([]string{"802.3ad", "balance-tlb", "balance-alb"}, o["mode"])
 	switch {
 	case nonZero(o["arp_interval"]) && mii != 0:
-		at.Invalid("arp-interval and mii-monitor-interval exclude each other")
+		at.Unsupported("arp-interval and mii-monitor-interval exclude each other")
 	case nonZero(o["arp_interval"]) && o["arp_ip_target"] == "":
-		at.Invalid("arp-interval needs arp-ip-targets")
+		at.Unsupported("arp-interval needs arp-ip-targets")
 	case needsMII && mii == 0:
-		at.Invalid("mode %s needs a mii-monitor-interval", o["mode"])
+		at.Unsupported("mode %s needs a mii-monitor-interval", o["mode"])
 	case nonZero(o["fail_over_mac"]) && o["fail_over_mac"] != "none" && o["mode"] != "active-backup":
-		at.Invalid("fail-over-mac-policy %s is only for mode active-backup", o["fail_over_mac"])
+		at.Unsupported("fail-over-mac-policy %s is only for mode active-backup", o["fail_over_mac"])
 	}
 }

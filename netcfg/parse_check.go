@@ -1,5 +1,10 @@
 package netcfg
 
+import (
+	"net/netip"
+	"slices"
+)
+
 // The checks that need the whole document.
 
 // checkNames refuses two definitions of one interface.
@@ -20,20 +25,24 @@ func (c *compiler) checkNames() {
 // checkReferences refuses names that nothing defines and devices that cannot
 // be stacked.
 func (c *compiler) checkReferences() {
+	byID := map[string]*link{}
+	for i := range c.cfg.links {
+		byID[c.cfg.links[i].id] = &c.cfg.links[i]
+	}
 	master := map[string]string{}
+	vlans := map[vlan]string{}
 	for i := range c.cfg.links {
 		l := &c.cfg.links[i]
 		at := c.where[l.id]
 		if l.kind == kindVLAN {
-			c.checkParent(l, at)
+			c.checkVLAN(l, c.refer(byID, l.vlan.parent), vlans)
 		}
-		for _, id := range l.bond.ports {
-			port := c.refer(id)
+		for _, id := range slices.Concat(l.bond.ports, l.bridge.ports) {
 			if other, taken := master[id]; taken {
 				at.Invalid("%s is already a port of %s", id, other)
 			}
 			master[id] = l.id
-			if port != nil {
+			if port := c.refer(byID, id); port != nil {
 				c.checkPort(l, port)
 			}
 		}
@@ -44,8 +53,8 @@ func (c *compiler) checkReferences() {
 }
 
 // refer is the link that id names, or a report that there is none.
-func (c *compiler) refer(id string) *link {
-	l := c.cfg.find(id)
+func (c *compiler) refer(byID map[string]*link, id string) *link {
+	l := byID[id]
 	if l == nil && id != "" {
 		var ids []string
 		for _, l := range c.cfg.links {
@@ -57,33 +66,33 @@ func (c *compiler) refer(id string) *link {
 	return l
 }
 
-func (c *compiler) checkParent(l *link, at Value) {
-	parent := c.refer(l.vlan.parent)
+func (c *compiler) checkVLAN(l, parent *link, vlans map[vlan]string) {
+	at := c.where[l.id]
 	switch {
 	case parent == nil:
+		return
 	case parent.kind == kindVLAN:
-		at.Unsupported("a vlan on a vlan is valid netplan that we do not support yet")
-	case l.mtu != 0 && parent.mtu != 0 && l.mtu > parent.mtu:
-		at.Invalid("mtu %d is larger than the %d of its link %s", l.mtu, parent.mtu, parent.id)
+		at.refuse("a vlan on a vlan")
 	}
-	for _, o := range c.cfg.links {
-		if o.id == l.id {
-			return
-		}
-		if o.kind == kindVLAN && o.vlan == l.vlan {
-			at.Invalid("is the same vlan %d on %s as %s", l.vlan.id, l.vlan.parent, o.id)
-		}
+	if l.mtu != 0 && parent.mtu != 0 && l.mtu > parent.mtu {
+		at.Unsupported("mtu %d is larger than the %d of its link %s", l.mtu, parent.mtu, parent.id)
 	}
+	if other, dup := vlans[l.vlan]; dup {
+		at.Unsupported("is the same vlan %d on %s as %s", l.vlan.id, l.vlan.parent, other)
+	}
+	vlans[l.vlan] = l.id
 }
 
 // checkPort refuses what has no effect on a port, or none that can be kept.
-func (c *compiler) checkPort(bond, port *link) {
+func (c *compiler) checkPort(master, port *link) {
 	at := c.where[port.id]
 	switch {
-	case port.kind == kindBond:
-		at.Invalid("a bond cannot be a port of %s", bond.id)
-	case port.kind == kindVLAN:
-		at.Unsupported("a vlan as a port of %s is valid netplan that we do not support yet", bond.id)
+	case port.kind == kindBridge:
+		at.Unsupported("a bridge cannot be a port of %s", master.id)
+	case port.kind == kindBond && master.kind == kindBond:
+		at.Unsupported("a bond cannot be a port of %s", master.id)
+	case port.kind == kindVLAN && master.kind == kindBond:
+		at.Unsupported("a vlan as a port of %s %s", master.id, unsupported)
 	}
 	for _, bad := range []struct {
 		set  bool
@@ -91,12 +100,55 @@ func (c *compiler) checkPort(bond, port *link) {
 	}{
 		{len(port.addresses) > 0, "addresses"},
 		{len(port.routes) > 0, "routes"},
-		{port.acceptRA != nil, "accept-ra"},
-		{port.mac != "", "macaddress"},
-		{port.mtu != 0 && port.mtu != bond.mtu, "mtu"},
+		{port.acceptRA != nil && *port.acceptRA, "accept-ra"},
+		{port.dhcp4 != nil, "dhcp4"},
+		{port.dhcp6 != nil, "dhcp6"},
+		{port.mac != "" && master.kind == kindBond, "macaddress"},
+		{port.mtu != 0 && port.mtu != master.mtu && master.kind == kindBond, "mtu"},
 	} {
 		if bad.set {
-			at.Invalid("has no effect on a port: move %s to %s", bad.what, bond.id)
+			at.Unsupported("has no effect on a port: move %s to %s", bad.what, master.id)
 		}
 	}
+}
+
+// implyNICs defines, in a document without an ethernets section, the NICs that
+// it merely mentions: `bonds: {bond0: {interfaces: [eth0, eth1]}}` is complete.
+func (c *compiler) implyNICs() {
+	var nics []link
+	for _, l := range c.cfg.links {
+		for _, id := range l.needs() {
+			if _, ok := c.where[id]; ok || id == "" {
+				continue
+			}
+			if !validName(id) {
+				c.refs[id].Invalid("%q is no interface name", id)
+			}
+			c.where[id] = c.refs[id]
+			nics = append(nics, link{id: id, name: id, linkLocal: true, ra: raOverrides{useDNS: true}})
+		}
+	}
+	c.cfg.links = append(nics, c.cfg.links...)
+}
+
+// routeKey is what we keep at most one route for, because IPv4 has one place
+// for it.
+type routeKey struct {
+	to            netip.Prefix
+	table, metric int
+}
+
+func (r Route) key() routeKey { return routeKey{r.To, r.Table, r.Metric} }
+
+func (c *compiler) addRoute(l *link, v Value, r Route, ok bool) {
+	if !ok {
+		return
+	}
+	if first, dup := c.routes[r.key()]; dup {
+		v.Unsupported("is a second route to %s with metric %d in table %d, the first is in line %d",
+			r.To, r.Metric, r.Table, first.Line())
+		return
+	}
+	c.routes[r.key()] = v
+	l.routes = append(l.routes, r)
 }

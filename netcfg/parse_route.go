@@ -3,33 +3,46 @@ package netcfg
 import (
 	"math"
 	"net/netip"
+	"slices"
 )
 
 // The kernel's numbers for a route (include/uapi/linux/rtnetlink.h), and the
 // metric that it gives to an IPv6 route that has none (IP6_RT_PRIO_USER).
 const (
+	maxUint32     = math.MaxUint32
 	scopeUniverse = 0
 	scopeLink     = 253
 	scopeHost     = 254
 	metricIPv6    = 1024
 )
 
-var routeKeys = Keys{
-	Known: []string{"to", "via", "from", "metric", "table", "scope", "on-link", "type"},
-	NotYet: []string{"mtu", "congestion-window", "advertised-receive-window",
-		"advertised-mss"},
+// routeType is one of netplan's types of routes: the scope that the kernel asks
+// of it (fib_props, net/ipv4/fib_semantics.c), what netplan makes of none, and
+// whether it has no next hop, because it ends here.
+type routeType struct {
+	name        string
+	least, none int
+	ends        bool
 }
 
-func route(v Value) (Route, bool) {
+var routeTypes = []routeType{
+	{"unicast", scopeUniverse, scopeUniverse, false}, // without a gateway: link, see routeScope
+	{"blackhole", scopeUniverse, scopeUniverse, true},
+	{"prohibit", scopeUniverse, scopeUniverse, true},
+	{"unreachable", scopeUniverse, scopeUniverse, true},
+	{"throw", scopeUniverse, scopeUniverse, true},
+	{"local", scopeHost, scopeHost, false},
+	{"anycast", scopeLink, scopeLink, false},
+	{"broadcast", scopeLink, scopeLink, false},
+	{"multicast", scopeUniverse, scopeLink, false},
+}
+
+// route reads one route; ok is false if it has no destination or gateway that
+// others could be compared with.
+func route(v Value) (r Route, ok bool) {
 	m := v.Mapping(routeKeys)
-	if t := m.Get("type"); t.Set() && t.Scalar() != "unicast" {
-		t.Enum("unicast", "anycast", "blackhole", "broadcast", "local", "multicast", "nat", "prohibit", "throw", "unreachable", "xresolve")
-		t.Unsupported("is valid netplan that we do not support yet")
-	}
-	r := Route{Table: mainTable, OnLink: m.Get("on-link").Bool()}
-	via := m.Get("via")
-	r.Via = ipAddress(via)
-	r.From = ipAddress(m.Get("from"))
+	via, from := m.Get("via"), m.Get("from")
+	r = Route{Table: mainTable, OnLink: m.Get("on-link").Bool(), Via: ipAddress(via), From: ipAddress(from)}
 	if to := m.Require("to"); to.Set() {
 		r.To = destination(to, r.Via)
 	}
@@ -40,43 +53,96 @@ func route(v Value) (Route, bool) {
 	if r.Via.IsValid() && r.Via.Is6() != six {
 		via.Invalid("%s and %s are of different families", r.To, r.Via)
 	}
-	if from := m.Get("from"); r.From.IsValid() && r.From.Is6() != six {
+	if r.From.IsValid() && r.From.Is6() != six {
 		from.Invalid("%s and %s are of different families", r.To, r.From)
 	}
 	if r.OnLink && !r.Via.IsValid() {
-		m.Get("on-link").Invalid("needs a gateway in via")
+		m.Get("on-link").Unsupported("needs a gateway in via")
 	}
+	r.readNumbers(m, six)
+	r.readType(m)
+	return r, true
+}
+
+func (r *Route) readNumbers(m Mapping, six bool) {
 	if six {
 		r.Metric = metricIPv6
 	}
 	if n := m.Get("metric"); n.Set() {
-		r.Metric = n.Int(0, math.MaxUint32)
-		if six && r.Metric == 0 {
+		if r.Metric = n.Int(0, maxUint32); six && r.Metric == 0 {
 			r.Metric = metricIPv6 // what the kernel makes of 0
 		}
 	}
 	if n := m.Get("table"); n.Set() {
-		r.Table = n.Int(1, math.MaxUint32)
+		r.Table = n.Int(1, maxUint32)
 	}
-	r.Scope = routeScope(m.Get("scope"), r)
-	return r, true
+	r.MTU = m.Get("mtu").Int(0, 65535)
+	m.Get("mtu").refuse("route-mtu")
+	for _, f := range []struct {
+		key string
+		to  *int
+		hi  int
+	}{
+		{"advertised-mss", &r.AdvertisedMSS, 65535 - 40}, // TCP and IP headers (fib_metrics.c)
+		{"congestion-window", &r.CongestionWindow, maxUint32},
+		{"advertised-receive-window", &r.AdvertisedReceive, maxUint32},
+	} {
+		*f.to = m.Get(f.key).Int(0, f.hi)
+		m.Get(f.key).refuse(f.key)
+	}
 }
 
-// routeScope is the wider of what the document says and what the kernel
-// insists on. IPv6 has no scopes.
-func routeScope(v Value, r Route) int {
+func (r *Route) readType(m Mapping) {
+	v, word := m.Get("type"), "unicast"
+	names := []string{"nat", "xresolve"}
+	for _, t := range routeTypes {
+		names = append(names, t.name)
+	}
+	if v.Set() {
+		word = v.Enum(names...)
+	}
+	if word == "nat" || word == "xresolve" {
+		v.Unsupported("%s %s", word, unsupported)
+		return
+	}
+	i := slices.IndexFunc(routeTypes, func(t routeType) bool { return t.name == word })
+	if i < 0 {
+		return // reported
+	}
+	t := routeTypes[i]
+	if word != "unicast" {
+		v.refuse("route-type")
+		r.Type = word
+	}
+	if t.ends && r.Via.IsValid() {
+		m.Get("via").Unsupported("has no effect: a route of type %s ends here", word)
+	}
+	r.Scope = routeScope(m.Get("scope"), *r, t)
+}
+
+// routeScope is what the document says, or netplan's default, as far as the
+// kernel takes it. IPv6 has no scopes.
+func routeScope(v Value, r Route, t routeType) int {
+	scopes := map[string]int{"global": scopeUniverse, "link": scopeLink, "host": scopeHost}
 	word := v.Enum("global", "link", "host")
+	if t.name == "unicast" && !r.Via.IsValid() {
+		t.least, t.none = scopeLink, scopeLink
+	}
+	scope := t.none
+	if v.Set() {
+		scope = scopes[word]
+	}
 	switch {
 	case r.To.Addr().Is6():
 		return scopeUniverse
-	case word == "host":
-		return scopeHost
-	case word == "link" && r.Via.IsValid():
-		v.Invalid("link excludes a gateway in via")
-	case word == "" && !r.Via.IsValid(), word == "link":
-		return scopeLink
+	case v.Set() && word == "global" && t.name == "unicast":
+		return t.least // a wider one than the kernel gives is its own
+	case scope < t.least:
+		v.Unsupported("%s is wider than the kernel allows for type %s", word, t.name)
+	case scope != scopeUniverse && r.Via.IsValid() && t.name == "unicast":
+		v.Unsupported("%s excludes a gateway in via", word)
 	}
-	return scopeUniverse
+	return scope
 }
 
 // destination is `default` or a prefix; a bare address is a host route.
@@ -101,7 +167,7 @@ func destination(v Value, via netip.Addr) netip.Prefix {
 		return netip.Prefix{}
 	}
 	if p != p.Masked() {
-		v.Invalid("has bits beyond its prefix length; did you mean %q?", p.Masked())
+		v.Unsupported("has bits beyond its prefix length; did you mean %q?", p.Masked())
 		return netip.Prefix{}
 	}
 	return p

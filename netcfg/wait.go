@@ -1,5 +1,7 @@
 package netcfg
 
+import "slices"
+
 // waitKind tells the waits apart that the reconciler treats differently.
 type waitKind int
 
@@ -25,6 +27,9 @@ func (p *planner) wait(l *link, kind waitKind, reason string) {
 	if b := p.masters[l.id]; b != nil && b.optional {
 		optional = true
 	}
+	if kind == waitCarrier && l.ignoreCarrier || kind.ofStatic() && slices.Contains(l.optionalAddresses, "static") {
+		optional = true
+	}
 	w := wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}}
 	w.Passing = w.passing()
 	if !p.said[w] {
@@ -47,6 +52,10 @@ func plainWaits(waits []wait) []Wait {
 	}
 	return out
 }
+
+// ofStatic reports whether the wait is for an address of the document, or for
+// what needs one.
+func (k waitKind) ofStatic() bool { return k == waitDAD || k == waitDuplicate || k == waitSource }
 
 // passing reports whether the wait ends by itself within seconds.
 func (w wait) passing() bool { return w.kind == waitDAD || w.kind == waitSource }
