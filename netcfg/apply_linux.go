@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -62,7 +63,7 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 		return k.create(ctx, op)
 	}
 	index, ok := k.index[op.Link]
-	if !ok {
+	if !ok && op.Link != "" { // a rule, and a route that refuses, have no link
 		return unix.ENODEV
 	}
 	switch op.Verb {
@@ -100,6 +101,8 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 		return k.address(ctx, index, op)
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
 		return k.route(ctx, index, op)
+	case OpAddRule, OpDeleteRule:
+		return k.rule(ctx, op)
 	}
 	return fmt.Errorf("unknown operation %q", op.Verb)
 }
@@ -353,6 +356,9 @@ func (k *kernel) address(ctx context.Context, index int, op Op) error {
 		if b, ok := broadcast(op.Address); ok {
 			ae.Bytes(unix.IFA_BROADCAST, b.AsSlice())
 		}
+		if addr.Is4() {
+			ae.String(unix.IFA_LABEL, cmp.Or(op.Label, op.Link))
+		}
 		ae.Uint8(ifaProto, ownProto)
 		// struct ifa_cacheinfo: preferred and valid lifetime, two time stamps.
 		life := forever
@@ -363,6 +369,17 @@ func (k *kernel) address(ctx context.Context, index int, op Op) error {
 		info = binary.NativeEndian.AppendUint32(info, life.valid)
 		ae.Bytes(unix.IFA_CACHEINFO, append(info, make([]byte, 8)...))
 	})
+}
+
+// cacheInfo is struct ifa_cacheinfo: preferred and valid lifetime, two time stamps.
+func (l lifetime) cacheInfo() []byte {
+	if l == (lifetime{}) {
+		l = forever
+	}
+	b := make([]byte, 16)
+	binary.NativeEndian.PutUint32(b, l.preferred)
+	binary.NativeEndian.PutUint32(b[4:], l.valid)
+	return b
 }
 
 // broadcast is the IPv4 network's last address; /31 and /32 have none (RFC 3021).
@@ -399,7 +416,17 @@ func (k *kernel) route(ctx context.Context, index int, op Op) error {
 		if r.From.IsValid() {
 			ae.Bytes(unix.RTA_PREFSRC, r.From.AsSlice())
 		}
-		ae.Uint32(unix.RTA_OIF, uint32(index))
+		if index != 0 {
+			ae.Uint32(unix.RTA_OIF, uint32(index))
+		}
+		ae.Nested(unix.RTA_METRICS, func(in *netlink.AttributeEncoder) error {
+			for _, m := range r.metrics() {
+				if m.value != 0 {
+					in.Uint32(m.attr, uint32(m.value))
+				}
+			}
+			return nil
+		})
 		ae.Uint32(unix.RTA_PRIORITY, uint32(r.Metric))
 		ae.Uint32(unix.RTA_TABLE, uint32(r.Table))
 	})

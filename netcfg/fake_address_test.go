@@ -25,7 +25,7 @@ func (f *fake) address(l *LinkState, op Op) error {
 	case i >= 0:
 		return unix.EEXIST
 	default:
-		a := AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6()}
+		a := AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6(), Label: op.Label}
 		a.live(op)
 		f.state.Addresses = append(f.state.Addresses, a)
 	}
@@ -71,24 +71,31 @@ func (f *fake) deleteAddress(l *LinkState, i int) {
 }
 
 func (f *fake) route(l *LinkState, op Op) error {
-	r := op.Route
+	r, index := op.Route, 0
+	if l != nil && !r.refuses() {
+		index = l.Index
+	}
 	key := func(h RouteState) bool { return h.key() == r.key() }
 	if op.Verb == OpDeleteRoute {
-		i := slices.IndexFunc(f.state.Routes, func(h RouteState) bool { return h.Link == l.Index && h.Proto == op.Proto && h.Route == r })
+		i := slices.IndexFunc(f.state.Routes, func(h RouteState) bool { return h.Link == index && h.Proto == op.Proto && h.Route == r })
 		if i < 0 {
 			return unix.ESRCH
 		}
 		f.state.Routes = slices.Delete(f.state.Routes, i, i+1)
 		return nil
 	}
-	if err := f.routable(l, r); err != nil {
-		return err
+	if index != 0 {
+		if err := f.routable(l, r); err != nil {
+			return err
+		}
+	} else if !r.refuses() {
+		return unix.ENODEV
 	}
 	i := slices.IndexFunc(f.state.Routes, key)
-	made := RouteState{Link: l.Index, Proto: ownProto, Route: r}
+	made := RouteState{Link: index, Proto: ownProto, Route: r}
 	switch {
 	case r.To.Addr().Is6():
-		if slices.ContainsFunc(f.state.Routes, func(h RouteState) bool { return key(h) && h.Link == l.Index && h.Via == r.Via }) {
+		if slices.ContainsFunc(f.state.Routes, func(h RouteState) bool { return key(h) && h.Link == index && h.Via == r.Via }) {
 			return unix.EEXIST
 		}
 	case i >= 0 && op.Verb == OpReplaceRoute:
@@ -104,7 +111,7 @@ func (f *fake) route(l *LinkState, op Op) error {
 // routable is fib_check_nh and ip6_route_check_nh: the link is up, the gateway
 // is on it, the source is an address of ours that passed DAD.
 func (f *fake) routable(l *LinkState, r Route) error {
-	if !l.Up {
+	if !l.Up && r.Scope != scopeHost {
 		return unix.ENETDOWN
 	}
 	if r.From.IsValid() && !slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
@@ -117,5 +124,31 @@ func (f *fake) routable(l *LinkState, r Route) error {
 	}) {
 		return unix.EHOSTUNREACH
 	}
+	return nil
+}
+
+// rule is fib_nl_newrule with NLM_F_EXCL and fib_nl_delrule. A rule without a
+// priority gets the one before the lowest but the first (fib_default_rule_pref).
+func (f *fake) rule(op Op) error {
+	r := op.Rule
+	i := slices.IndexFunc(f.state.Rules, func(h RuleState) bool { return h.serves(r) })
+	switch {
+	case op.Verb == OpDeleteRule && i < 0:
+		return unix.ENOENT
+	case op.Verb == OpDeleteRule:
+		f.state.Rules = slices.Delete(f.state.Rules, i, i+1)
+		return nil
+	case r.Priority < 0:
+		r.Priority = 32766
+		for _, h := range f.state.Rules {
+			if h.IPv6 == r.IPv6 {
+				r.Priority = min(r.Priority, h.Priority)
+			}
+		}
+		r.Priority--
+	case i >= 0:
+		return unix.EEXIST
+	}
+	f.state.Rules = append(f.state.Rules, RuleState{Proto: ownProto, Rule: r})
 	return nil
 }

@@ -46,6 +46,7 @@ func (f *fake) Observe(context.Context) (State, error) {
 	}
 	s.Addresses = slices.Clone(s.Addresses)
 	s.Routes = slices.Clone(s.Routes)
+	s.Rules = slices.Clone(s.Rules)
 	return s, nil
 }
 
@@ -121,8 +122,11 @@ func (f *fake) apply(op Op) error {
 	if op.Verb == OpCreate {
 		return f.create(op)
 	}
+	if op.Verb == OpAddRule || op.Verb == OpDeleteRule {
+		return f.rule(op)
+	}
 	l := f.state.named(op.Link)
-	if l == nil {
+	if l == nil && op.Link != "" {
 		return unix.ENODEV
 	}
 	switch op.Verb {

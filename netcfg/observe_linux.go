@@ -57,6 +57,8 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 		{"addresses", unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), decodeAddress},
 		{"IPv4 routes", unix.RTM_GETROUTE, routeDumpRequest(unix.AF_INET), decodeRoute},
 		{"IPv6 routes", unix.RTM_GETROUTE, routeDumpRequest(unix.AF_INET6), decodeRoute},
+		{"IPv4 rules", unix.RTM_GETRULE, ruleDumpRequest(unix.AF_INET), decodeRule},
+		{"IPv6 rules", unix.RTM_GETRULE, ruleDumpRequest(unix.AF_INET6), decodeRule},
 	} {
 		msgs, err := r.dump(ctx, list.typ, list.header)
 		if errors.Is(err, unix.EOPNOTSUPP) {
@@ -73,6 +75,7 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	}
 	slices.SortFunc(s.Links, func(a, b LinkState) int { return cmp.Compare(a.Index, b.Index) })
 	nameBondPorts(s.Links)
+	dropOwnLabels(&s)
 	readBonding(s.Links)
 	readDrivers(s.Links)
 	if err := r.observeWakeOnLAN(&s); err != nil {
@@ -281,6 +284,20 @@ func decodeOptions(ad *netlink.AttributeDecoder, options []bridgeAttr, other fun
 	return out
 }
 
+// dropOwnLabels empties the labels that are their links' names: they follow a
+// rename.
+func dropOwnLabels(s *State) {
+	names := make(map[int]string, len(s.Links))
+	for _, l := range s.Links {
+		names[l.Index] = l.Name
+	}
+	for i := range s.Addresses {
+		if a := &s.Addresses[i]; a.Label == names[a.Link] {
+			a.Label = ""
+		}
+	}
+}
+
 // nameBondPorts turns the index of a bond's primary into its name.
 func nameBondPorts(links []LinkState) {
 	for i := range links {
@@ -358,6 +375,8 @@ func decodeAddress(s *State, data []byte) error {
 			peer, _ = netip.AddrFromSlice(ad.Bytes())
 		case unix.IFA_FLAGS:
 			flags = ad.Uint32()
+		case unix.IFA_LABEL:
+			a.Label = ad.String()
 		case ifaProto:
 			a.Proto = int(ad.Uint8())
 		case unix.IFA_CACHEINFO:
@@ -386,8 +405,17 @@ func decodeAddress(s *State, data []byte) error {
 	return nil
 }
 
-// decodeRoute keeps unicast routes with one next hop; others are never ours.
+// decodeRoute keeps routes with one next hop at most; others are never ours.
+// What the kernel derives from addresses to receive broadcasts and the like is
+// left out: it is most of the list.
 func decodeRoute(s *State, data []byte) error {
+	if len(data) < unix.SizeofRtMsg {
+		return errShort
+	}
+	kind := int(data[7])
+	if data[5] == unix.RTPROT_KERNEL && kind != unix.RTN_UNICAST && kind != unix.RTN_LOCAL || kind >= len(routeTypes) || kind == unix.RTN_UNSPEC {
+		return nil
+	}
 	var r RouteState
 	var to netip.Addr
 	multipath := false
@@ -407,12 +435,17 @@ func decodeRoute(s *State, data []byte) error {
 			r.Table = int(ad.Uint32())
 		case unix.RTA_MULTIPATH:
 			multipath = true
+		case unix.RTA_METRICS:
+			decodeMetrics(&r.Route, ad)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if multipath || data[7] != unix.RTN_UNICAST || r.Link == 0 {
+	r.Type = routeTypes[kind]
+	if r.refuses() {
+		r.Link = 0 // IPv6 says lo
+	} else if multipath || r.Link == 0 {
 		return nil
 	}
 	if !to.IsValid() {
@@ -426,6 +459,21 @@ func decodeRoute(s *State, data []byte) error {
 	r.OnLink = binary.NativeEndian.Uint32(data[8:])&unix.RTNH_F_ONLINK != 0
 	s.Routes = append(s.Routes, r)
 	return nil
+}
+
+func decodeMetrics(r *Route, ad *netlink.AttributeDecoder) {
+	nested(ad, func(in *netlink.AttributeDecoder) {
+		switch in.Type() {
+		case unix.RTAX_MTU:
+			r.MTU = int(in.Uint32())
+		case unix.RTAX_ADVMSS:
+			r.AdvertisedMSS = int(in.Uint32())
+		case unix.RTAX_INITCWND:
+			r.CongestionWindow = int(in.Uint32())
+		case unix.RTAX_INITRWND:
+			r.AdvertisedReceive = int(in.Uint32())
+		}
+	})
 }
 
 // readDrivers asks ethtool for the driver of each NIC; one that has none to

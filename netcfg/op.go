@@ -28,6 +28,8 @@ const (
 	OpAddRoute       Verb = "add route"
 	OpReplaceRoute   Verb = "replace route"
 	OpDeleteRoute    Verb = "delete route"
+	OpAddRule        Verb = "add rule"
+	OpDeleteRule     Verb = "delete rule"
 	OpResolvConf     Verb = "write resolv.conf"
 )
 
@@ -42,9 +44,11 @@ type Op struct {
 	Kind     string    // create: the kind of device; set: of the option, "" for an attribute of any link
 	Settings []Setting // create: the device's; set: exactly one
 	Address  netip.Prefix
+	Label    string // of an IPv4 address, "" for the link's name
 	// Seconds that the address is still preferred and valid; Valid 0 is for ever.
 	Preferred, Valid uint32
 	Route            Route
+	Rule             Rule
 	Proto            int // delete route: its owner, so that nobody else's is hit
 	File             string
 }
@@ -71,9 +75,11 @@ func (o Op) String() string {
 		}
 		return fmt.Sprintf("set %s %s %s", o.Link, name, cmp.Or(o.Settings[0].Value, "none"))
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
-		return fmt.Sprintf("%s %s dev %s%s", o.Verb, o.Address, o.Link, o.until())
+		return fmt.Sprintf("%s %s dev %s%s%s", o.Verb, o.Address, o.Link, o.label(), o.until())
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
-		return fmt.Sprintf("%s %s dev %s%s", o.Verb, o.Route.where(), o.Link, o.Route.how())
+		return fmt.Sprintf("%s %s%s%s", o.Verb, o.Route.where(), o.on(), o.Route.how())
+	case OpAddRule, OpDeleteRule:
+		return fmt.Sprintf("%s %s", o.Verb, o.Rule)
 	case OpResolvConf:
 		return fmt.Sprintf("write resolv.conf: %d name servers", strings.Count(o.File, "nameserver "))
 	}
@@ -105,6 +111,47 @@ func (o Op) until() string {
 	return ""
 }
 
+func (o Op) on() string {
+	if o.Link == "" {
+		return ""
+	}
+	return " dev " + o.Link
+}
+
+func (o Op) label() string {
+	if o.Label == "" {
+		return ""
+	}
+	return " label " + o.Label
+}
+
+// String is the rule as `ip rule` writes it.
+func (r Rule) String() string {
+	from := "all"
+	if r.From.IsValid() {
+		from = r.From.String()
+	}
+	var s strings.Builder
+	if r.IPv6 {
+		s.WriteString("-6 ")
+	}
+	s.WriteString("from " + from)
+	if r.To.IsValid() {
+		fmt.Fprintf(&s, " to %s", r.To)
+	}
+	if r.Mark != 0 {
+		fmt.Fprintf(&s, " fwmark %#x", r.Mark)
+	}
+	if r.TOS != 0 {
+		fmt.Fprintf(&s, " tos %#x", r.TOS)
+	}
+	fmt.Fprintf(&s, " lookup %d", r.Table)
+	if r.Priority >= 0 {
+		fmt.Fprintf(&s, " priority %d", r.Priority)
+	}
+	return s.String()
+}
+
 func (r Route) where() string {
 	to := r.To.String()
 	if r.To.Bits() == 0 {
@@ -112,6 +159,9 @@ func (r Route) where() string {
 		if r.To.Addr().Is6() {
 			to = "default6"
 		}
+	}
+	if r.Type != "" {
+		to = r.Type + " " + to
 	}
 	if r.Via.IsValid() {
 		to += " via " + r.Via.String()
@@ -132,6 +182,11 @@ func (r Route) how() string {
 	}
 	if r.OnLink {
 		s.WriteString(" onlink")
+	}
+	for _, m := range r.metrics() {
+		if m.value != 0 {
+			fmt.Fprintf(&s, " %s %d", m.name, m.value)
+		}
 	}
 	return s.String()
 }

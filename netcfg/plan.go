@@ -38,6 +38,7 @@ type planner struct {
 	waits  []wait
 	said   map[wait]bool
 	downed map[int]bool        // links that this plan took down
+	added  map[Rule]bool       // rules that this plan adds
 	nics   map[string][]int    // id of a wanted NIC -> indices of what it matches
 	bound  map[int]bool        // the indices in nics
 	fresh  int                 // index of the last device that the plan created, negative
@@ -53,6 +54,7 @@ func newPlanner(want *Config, have State) *planner {
 		nics:    map[string][]int{},
 		bound:   map[int]bool{},
 		downed:  map[int]bool{},
+		added:   map[Rule]bool{},
 		keep:    make(map[RouteState]bool, len(have.Routes)),
 	}
 	for i := range want.links {
@@ -76,6 +78,7 @@ func (p *planner) run() {
 			p.addresses(l, index)
 			p.linkRoutes(l, index)
 		}
+		p.rules(l)
 	}
 	p.retire()
 	p.resolvConf()

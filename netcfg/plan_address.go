@@ -1,9 +1,7 @@
 package netcfg
 
 import (
-	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 )
 
@@ -53,7 +51,7 @@ func (p *planner) address(l *link, d *LinkState, want address) {
 			if a.Prefix.Addr() != want.Addr() {
 				return false
 			}
-			if index == d.Index && a.Prefix == want.Prefix && !(a.DADFailed && !a.Held) {
+			if index == d.Index && a.Prefix == want.Prefix && !(a.DADFailed && !a.Held) && a.labelled(want, d.Name) {
 				there = true
 				p.settled(l, d, want, a)
 				return false
@@ -71,9 +69,18 @@ func (p *planner) address(l *link, d *LinkState, want address) {
 	})
 }
 
+// labelled reports whether the address has its label. One that the wish does
+// not mention is left to an address that is not ours.
+func (a AddressState) labelled(want address, name string) bool {
+	if want.Addr().Is6() || want.label == "" && a.Proto != ownProto {
+		return true
+	}
+	return a.Label == want.label || a.Label == "" && want.label == name
+}
+
 // op adds the address or replaces its lifetime.
 func (a address) op(verb Verb, d *LinkState) Op {
-	op := Op{Verb: verb, Link: d.Name, Address: a.Prefix}
+	op := Op{Verb: verb, Link: d.Name, Address: a.Prefix, Label: a.label}
 	if a.lifetime != forever {
 		op.Preferred, op.Valid = a.preferred, a.valid
 	}
@@ -98,111 +105,4 @@ func (p *planner) settled(l *link, d *LinkState, want address, a AddressState) {
 func (p *planner) isLoopback(index int) bool {
 	d := p.link(index)
 	return d != nil && d.Name == "lo"
-}
-
-// linkRoutes makes the link's wanted routes be there and removes ours that are
-// not wanted. On-link routes come first, because gateways are found through
-// them.
-func (p *planner) linkRoutes(l *link, index int) {
-	d := p.link(index)
-	routes := slices.Clone(l.routes)
-	slices.SortStableFunc(routes, func(a, b Route) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.To.Bits(), a.To.Bits()))
-	})
-	for _, r := range routes {
-		if r.To.Addr().Is6() && d.NoIPv6 {
-			p.wait(l, waitIPv6, noIPv6(d))
-			continue
-		}
-		p.route(l, d, r)
-	}
-}
-
-func rank(r Route) int {
-	if r.Via.IsValid() {
-		return 1
-	}
-	return 0
-}
-
-func (p *planner) route(l *link, d *LinkState, want Route) {
-	p.keep[RouteState{Link: d.Index, Route: want}] = true
-	held := p.routes[want.key()]
-	if slices.ContainsFunc(held, func(h RouteState) bool { return h.Link == d.Index && h.serves(want) }) {
-		return
-	}
-	if want.From.IsValid() && !p.canBe(want.From) {
-		p.wait(l, waitSource, "the route to "+want.where()+" needs the address "+want.From.String())
-		return
-	}
-	verb := OpAddRoute
-	if want.To.Addr().Is4() && len(held) > 0 {
-		// IPv4 has one place for a destination and metric: who holds it must go.
-		verb, held = OpReplaceRoute, held[1:]
-	}
-	if want.To.Addr().Is6() {
-		// IPv6 takes a second next hop beside the first, but not the same one
-		// with another source, whoever made that.
-		held = slices.DeleteFunc(slices.Clone(held), func(h RouteState) bool {
-			same := h.Link == d.Index && h.Via == want.Via
-			if same {
-				p.deleteRoute(h)
-			}
-			return same
-		})
-	}
-	p.do(Op{Verb: verb, Link: d.Name, Route: want})
-	p.routes[want.key()] = held
-	p.addRoute(RouteState{Link: d.Index, Proto: ownProto, Route: want})
-}
-
-// serves reports whether the route in the kernel is the wanted one. A foreign
-// route that does the same is left to its owner.
-func (h RouteState) serves(want Route) bool {
-	got := h.Route
-	if h.Proto != ownProto && !want.From.IsValid() {
-		got.From = netip.Addr{}
-	}
-	return got == want
-}
-
-// canBe reports whether the kernel takes the address as a source now: an IPv6
-// address not before its duplicate check.
-func (p *planner) canBe(source netip.Addr) bool {
-	return p.has(source, func(a AddressState) bool { return !a.Tentative && !a.DADFailed })
-}
-
-func (p *planner) deleteRoute(r RouteState) {
-	if d := p.link(r.Link); d != nil {
-		p.do(Op{Verb: OpDeleteRoute, Link: d.Name, Route: r.Route, Proto: r.Proto})
-	}
-}
-
-// retire removes what an earlier document had: routes of ours that no link
-// wants, after all new ones are in place, and addresses of ours on links that
-// this document does not have.
-func (p *planner) retire() {
-	wanted := map[int]bool{}
-	for i := range p.want.links {
-		l := &p.want.links[i]
-		for _, index := range p.nics[l.id] {
-			wanted[index] = true
-		}
-		if d := p.wanted(l.id); d != nil {
-			wanted[d.Index] = true
-		}
-	}
-	for _, d := range p.links {
-		for _, a := range p.addressesOf[d.Index] {
-			if a.Proto == ownProto && !wanted[d.Index] {
-				p.deleteAddress(a)
-			}
-		}
-	}
-	for _, r := range p.have.Routes {
-		if r.Proto == ownProto && !p.keep[RouteState{Link: r.Link, Route: r.Route}] &&
-			slices.Contains(p.routes[r.key()], r) {
-			p.deleteRoute(r)
-		}
-	}
 }

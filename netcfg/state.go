@@ -9,7 +9,8 @@ import (
 type State struct {
 	Links      []LinkState    `yaml:"links"`     // by index
 	Addresses  []AddressState `yaml:"addresses"` // in the kernel's order
-	Routes     []RouteState   `yaml:"routes"`    // unicast routes with one next hop
+	Routes     []RouteState   `yaml:"routes"`    // those with at most one next hop
+	Rules      []RuleState    `yaml:"rules"`     // those that a Rule can describe
 	ResolvConf *string        `yaml:"resolv"`    // nil: not ours to write
 }
 
@@ -96,6 +97,7 @@ type AddressState struct {
 	DADFailed  bool         `yaml:"dadfailed"`
 	Deprecated bool         `yaml:"deprecated"`
 	Temporary  bool         `yaml:"temporary"`
+	Label      string       `yaml:"label"` // IPv4; "" is the link's name
 	// Holder is the MAC of the machine that has a failed address; the
 	// reconciler asks for it.
 	Holder string `yaml:"holder"`
@@ -138,9 +140,15 @@ type Route struct {
 
 // RouteState is a route in the kernel.
 type RouteState struct {
-	Link  int `yaml:"link"`  // index
+	Link  int `yaml:"link"`  // index, 0 for a route that refuses, which has none
 	Proto int `yaml:"proto"` // RTPROT_*
 	Route `yaml:",inline"`
+}
+
+// RuleState is a rule in the kernel.
+type RuleState struct {
+	Proto int `yaml:"proto"` // RTPROT_*
+	Rule  `yaml:",inline"`
 }
 
 // ownProto marks our routes and addresses in the kernel (RTA_PROTOCOL,
