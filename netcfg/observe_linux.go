@@ -413,7 +413,7 @@ func decodeRoute(s *State, data []byte) error {
 		return errShort
 	}
 	kind := int(data[7])
-	if data[5] == unix.RTPROT_KERNEL && kind != unix.RTN_UNICAST && kind != unix.RTN_LOCAL || kind >= len(routeTypes) || kind == unix.RTN_UNSPEC {
+	if data[5] == unix.RTPROT_KERNEL && kind != unix.RTN_UNICAST && kind != unix.RTN_LOCAL || kind >= len(routeWords) || kind == unix.RTN_UNSPEC {
 		return nil
 	}
 	var r RouteState
@@ -442,7 +442,7 @@ func decodeRoute(s *State, data []byte) error {
 	if err != nil {
 		return err
 	}
-	r.Type = routeTypes[kind]
+	r.Type = routeWords[kind]
 	if r.refuses() {
 		r.Link = 0 // IPv6 says lo
 	} else if multipath || r.Link == 0 {

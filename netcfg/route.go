@@ -1,8 +1,8 @@
 package netcfg
 
-// routeTypes is netplan's words at the kernel's numbers (RTN_*, include/uapi/
+// routeWords is netplan's words at the kernel's numbers (RTN_*, include/uapi/
 // linux/rtnetlink.h). "" is unicast.
-var routeTypes = []string{"unspecified", "", "local", "broadcast", "anycast", "multicast",
+var routeWords = []string{"unspecified", "", "local", "broadcast", "anycast", "multicast",
 	"blackhole", "unreachable", "prohibit", "throw"}
 
 // refuses reports whether the route only says no. It then belongs to no link:

@@ -155,7 +155,7 @@ func rtMsg(r Route, proto int) []byte {
 	b := make([]byte, unix.SizeofRtMsg)
 	b[0], b[1] = family(r.To.Addr()), byte(r.To.Bits())
 	b[4] = unix.RT_TABLE_UNSPEC // RTA_TABLE has it
-	b[5], b[6], b[7] = byte(proto), byte(r.Scope), byte(slices.Index(routeTypes, r.Type))
+	b[5], b[6], b[7] = byte(proto), byte(r.Scope), byte(slices.Index(routeWords, r.Type))
 	if r.OnLink {
 		binary.NativeEndian.PutUint32(b[8:], unix.RTNH_F_ONLINK)
 	}
