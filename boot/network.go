@@ -31,6 +31,7 @@ func (n *Node) network(ctx context.Context) error {
 			ResolvConf: resolvConf,
 			Applied:    func(netcfg.Op) { n.fault("network-half") },
 		})
+		n.early.Store(n.net)
 		n.track.Explain("network", func() string { return explainNetwork(n.net.Status()) })
 	}
 	n.keep(ctx, "netcfg", n.net.Run)

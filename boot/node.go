@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reveille/boot/join"
@@ -45,15 +46,16 @@ type Node struct {
 	bootID      string
 	settings    params.Settings // of the command line
 
-	loader    *modules.Loader    // modules
-	params    *params.Params     // parameters
-	said      saidOnce           // parameters, then config
-	partition partition          // parameters, or config when the disk is late
-	net       *netcfg.Reconciler // network
-	clockSet  trustedClock       // clock, and again by config and join
-	opened    opened             // config
-	client    *join.Client       // config
-	member    *join.Membership   // join
+	loader    *modules.Loader                   // modules
+	params    *params.Params                    // parameters
+	said      saidOnce                          // parameters, then config
+	partition partition                         // parameters, or config when the disk is late
+	net       *netcfg.Reconciler                // network
+	early     atomic.Pointer[netcfg.Reconciler] // the same, for progress, which does not wait for the stage
+	clockSet  trustedClock                      // clock, and again by config and join
+	opened    opened                            // config
+	client    *join.Client                      // config
+	member    *join.Membership                  // join
 
 	changing sync.Mutex // held while the stored config changes
 	upkeep   sync.Map   // names of what keep runs
@@ -106,8 +108,7 @@ const heartbeat = 2 * time.Second
 func (n *Node) report(ctx context.Context) error {
 	for {
 		changed := n.track.Changed()
-		stage, waiting := n.track.Now()
-		if err := n.init.SetStage(ctx, proc.Progress{Stage: stage, Waiting: waiting}); errors.Is(err, proc.ErrInitGone) {
+		if err := n.init.SetStage(ctx, n.progress()); errors.Is(err, proc.ErrInitGone) {
 			return fmt.Errorf("report to init: %w", err)
 		}
 		select {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"reveille/boot/proc"
 )
 
 // Tracker knows where the boot is and what it waits for. The console, the
@@ -21,6 +23,7 @@ type Tracker struct {
 type progress struct {
 	phase   phase
 	begun   time.Time
+	ended   time.Time
 	cause   string
 	attempt int
 	retryAt time.Time
@@ -102,7 +105,7 @@ func (t *Tracker) begin(stage string) {
 }
 
 func (t *Tracker) done(stage string) {
-	t.update(stage, func(p *progress) { p.phase, p.cause = finished, "" })
+	t.update(stage, func(p *progress) { p.phase, p.cause, p.ended = finished, "", time.Now() })
 }
 
 func (t *Tracker) hold(stage, cause string) {
@@ -126,6 +129,35 @@ func (t *Tracker) update(stage string, change func(*progress)) {
 	change(t.states[stage])
 	close(t.changed)
 	t.changed = make(chan struct{})
+}
+
+// Stages returns all of them, in order.
+func (t *Tracker) Stages() []proc.StageProgress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []proc.StageProgress
+	for _, name := range t.order {
+		out = append(out, t.states[name].report(name))
+	}
+	return out
+}
+
+func (p *progress) report(name string) proc.StageProgress {
+	s := proc.StageProgress{Name: name, For: time.Since(p.begun)}
+	switch p.phase {
+	case notStarted:
+		return proc.StageProgress{Name: name}
+	case held:
+		s.State = proc.StageHeld
+	case finished:
+		s.State, s.For = proc.StageDone, p.ended.Sub(p.begun)
+	default:
+		s.State = proc.StageRunning
+		if p.reason() != "" {
+			s.State = proc.StageWaiting
+		}
+	}
+	return s
 }
 
 // waiting words one console line on a stage that has not finished.

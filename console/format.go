@@ -91,12 +91,20 @@ func remainder(text string, cut int64) string {
 }
 
 // wrap breaks a line at spaces where it can, so that each part fits.
-func wrap(line string) []string {
+func wrap(line string) []string { return fold(line, lineWidth) }
+
+// fold is wrap for a line of any width; one that is too narrow for an indent
+// is cut.
+func fold(line string, width int) []string {
+	if width < 3*len(indent) {
+		return []string{line[:max(min(len(line), width), 0)]}
+	}
 	var out []string
-	for len(line) > lineWidth {
-		at := lineWidth
-		// A space within the last third still fills the line well enough.
-		if sp := strings.LastIndexByte(line[:lineWidth+1], ' '); sp > lineWidth*2/3 {
+	for len(line) > width {
+		at := width
+		// An address or a hash is worth more in one piece than a full line; only
+		// what is longer than two thirds of a line is broken.
+		if sp := strings.LastIndexByte(line[:width+1], ' '); sp > width/3 {
 			at = sp
 		}
 		out = append(out, line[:at])

@@ -8,25 +8,33 @@ import (
 
 // The parameters that say what reaches the consoles.
 const (
-	debugKey = "reveille.debug" // debug lines too
-	showKey  = "reveille.show"  // see ParseShow
+	debugKey  = "reveille.debug"  // debug lines too
+	showKey   = "reveille.show"   // see ParseShow
+	screenKey = "reveille.screen" // "off": a display shows lines, not the status screen
 )
 
 // Threshold is the least level that belongs on consoles by the kernel's
 // command line: Info, or Debug with reveille.debug.
 func Threshold(cmdline string) Level {
-	least := Info
+	if switched(cmdline, debugKey, false) {
+		return Debug
+	}
+	return Info
+}
+
+// StatusScreen tells whether the kernel's command line leaves the status
+// screen on.
+func StatusScreen(cmdline string) bool { return switched(cmdline, screenKey, true) }
+
+// switched is what the last mention of a key on a command line says.
+func switched(cmdline, key string, otherwise bool) bool {
+	on := otherwise
 	for _, word := range cmdlineWords(cmdline) {
-		key, value, _ := strings.Cut(word, "=")
-		if key != debugKey {
-			continue
-		}
-		least = Debug
-		if slices.Contains([]string{"0", "n", "no", "off", "false"}, strings.ToLower(value)) {
-			least = Info
+		if k, value, _ := strings.Cut(word, "="); k == key {
+			on = !slices.Contains([]string{"0", "n", "no", "off", "false"}, strings.ToLower(value))
 		}
 	}
-	return least
+	return on
 }
 
 // Show is the least level at which an origin's lines reach the consoles.

@@ -97,5 +97,8 @@ func (v Verdict) String() string {
 	if boot == "" {
 		boot = "?"
 	}
-	return fmt.Sprintf("previous boot %.8s: %s: %s", boot, v.End, v.Text)
+	return fmt.Sprintf("previous boot %.8s: %s", boot, v.Told())
 }
+
+// Told is how it ended, without which it was.
+func (v Verdict) Told() string { return fmt.Sprintf("%s: %s", v.End, v.Text) }

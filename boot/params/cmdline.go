@@ -18,7 +18,7 @@ type Settings struct {
 }
 
 // settingKeys are the names known below `reveille.`.
-var settingKeys = []string{"console", "debug", "fault", "node", "show", "tpm"}
+var settingKeys = []string{"console", "debug", "fault", "node", "screen", "show", "tpm"}
 
 // ParseCommandLine reads the `reveille.` keys of a kernel command line (the
 // text of /proc/cmdline); all other words are somebody else's. The settings
@@ -51,7 +51,7 @@ func (s *Settings) set(key string, w word) (problem string) {
 	case "node":
 		s.Node = Secret{w.value}
 	case "console", "show": // init's, as the next: package console reads them
-	case "debug":
+	case "debug", "screen":
 		return ""
 	case "fault":
 		if !faults {

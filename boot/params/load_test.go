@@ -212,6 +212,9 @@ func TestParseCommandLine(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
+	if _, err := ParseCommandLine("reveille.screen=off reveille.debug"); err != nil {
+		t.Error(err)
+	}
 	s, err := ParseCommandLine("reveille.fault=agent-panic@network")
 	if faults != (err == nil) || faults != (s.Fault != "") {
 		t.Errorf("hooks %v: got %+v, %v", faults, s, err)

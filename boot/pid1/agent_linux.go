@@ -46,7 +46,7 @@ func (i *Init) keepAgent(ctx context.Context) {
 		if loop.died(console.BootTime()) && i.leaveLoop() {
 			return
 		}
-		i.error("agent %d ended: %s; starting it again in %s", n, reason, delay)
+		i.down(fmt.Sprintf("agent %d ended: %s; starting it again in %s", n, reason, delay))
 		if !pause(ctx, delay) {
 			return
 		}
@@ -188,7 +188,7 @@ func (i *Init) publish(p proc.Process, cause string, words *console.CrashCollect
 	i.record(report)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.crashes.Last = report.Reason
+	i.crashes.Last, i.crashed = report.Reason, report.Summary
 }
 
 // lines reads a process's output into the log, line by line.

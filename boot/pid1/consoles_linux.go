@@ -28,7 +28,12 @@ func (i *Init) openConsoles(ctx context.Context) {
 	for _, note := range append(notes, found.Notes...) {
 		i.info("consoles: %s", note)
 	}
+	screen := i.startScreen()
 	for _, spec := range found.Specs {
+		if screen && console.OwnedByStatus(spec) {
+			i.info("consoles: %s shows the status screen instead of lines; reveille.screen=off changes that", spec.Name)
+			continue
+		}
 		i.addConsole(spec)
 	}
 	go i.awaitConsoles(ctx, found.Absent)

@@ -19,10 +19,19 @@ const (
 	dumpGrace = 10 * time.Second
 )
 
+// down notes and says that no agent runs, why, and when one will.
+func (i *Init) down(text string) {
+	i.error("%s", text)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.agentDown = text
+}
+
 // born notes that an incarnation begins its life, which is a sign of life too.
 func (i *Init) born() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.agentDown = ""
 	i.agentBegun = time.Now()
 	i.heard = i.agentBegun
 }

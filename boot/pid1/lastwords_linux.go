@@ -46,6 +46,7 @@ func (w *warden) bury(ws syscall.WaitStatus) {
 	var all sync.WaitGroup
 	all.Go(func() { tellKernel(report) })
 	all.Go(func() { speak(spoken(report), speakFor) })
+	all.Go(func() { within(mute, func() { w.showDeath(report, "init is dead") }) })
 	stored := make(chan error, 1)
 	go func() {
 		_, err := bounded(diskPatience, func() (struct{}, error) { return struct{}{}, keepReport(report) })
@@ -56,8 +57,12 @@ func (w *warden) bury(ws syscall.WaitStatus) {
 	if err := <-stored; err != nil {
 		line += "; the crash is not on disk: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	w.waitForTurn()
-	speak([]byte(stamp("warden", console.Crash)+line+"\r\n"), mute)
+	tell := func(level console.Level, line string) {
+		within(mute, func() { w.showDeath(report, line) })
+		speak([]byte(stamp("warden", level)+line+"\r\n"), mute)
+	}
+	w.waitForTurn(tell)
+	tell(console.Crash, line)
 	within(orphansGrace+killGrace, endOrphans)
 	within(syncGrace, func() { unmountDisks(); unix.Sync() })
 	for {
@@ -146,6 +151,9 @@ func speak(text []byte, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	found := console.Discover(ctx, os.DirFS("/")) // what it could not read it does without
+	if vt, _ := findScreen(); vt != nil {
+		found.Specs = slices.DeleteFunc(found.Specs, console.OwnedByStatus) // see showDeath
+	}
 	var all sync.WaitGroup
 	for _, spec := range found.Specs {
 		all.Go(func() { speakOn(ctx, spec, text) })
@@ -188,7 +196,7 @@ func pour(ctx context.Context, port console.Port, text []byte) {
 
 // waitForTurn keeps forced reboots apart: see earliest. A signal to PID 1 ends
 // the wait. The hardware watchdog, which init has armed, is fed meanwhile.
-func (w *warden) waitForTurn() {
+func (w *warden) waitForTurn(tell func(console.Level, string)) {
 	dog, _ := openWatchdog() // none, or its driver is not loaded: nothing to feed
 	said := false
 	for !w.hurry.Load() {
@@ -198,8 +206,7 @@ func (w *warden) waitForTurn() {
 		}
 		if !said {
 			said = true
-			line := fmt.Sprintf("not the first time, or nothing counts them: rebooting in %s", wait.Round(time.Second))
-			speak([]byte(stamp("warden", console.Error)+line+"\r\n"), mute)
+			tell(console.Error, fmt.Sprintf("init is dead; rebooting in %s, so as not to make a storm of reboots", wait.Round(time.Second)))
 		}
 		_ = dog.feed() // if it fails, it restarts the machine, which is what we wait for
 		<-time.After(min(wait, feedEvery))

@@ -42,7 +42,9 @@ type Init struct {
 	stopped chan proc.Restart // the first request to end wins
 	records *recorder
 	forced  ledger
-	note    *os.File // where the warden reads the stage when init is dead; nil without a warden
+	newest  *console.Newest
+	redraw  chan chan struct{} // asks for the status screen at once; nil without one
+	note    *os.File           // where the warden reads the stage when init is dead; nil without a warden
 
 	hungAfter time.Duration // hungAfter; tests have less patience
 	begun     time.Time
@@ -52,8 +54,11 @@ type Init struct {
 	progress   proc.Progress
 	heard      time.Time // the agent's last sign of life
 	agentBegun time.Time // when the agent was started
+	agentDown  string    // why no agent runs, and when one will
 	crashes    proc.Crashes
-	kept       []byte // a secret of the agent's: never logged
+	crashed    []string // the summary of the last of them
+	ending     string   // why the machine stops
+	kept       []byte   // a secret of the agent's: never logged
 }
 
 func newInit(o Options) *Init {
@@ -68,6 +73,7 @@ func newInit(o Options) *Init {
 		begun:     time.Now(),
 	}
 	i.heard, i.agentBegun = i.begun, i.begun
+	i.newest = i.log.Newest(console.Warn, keptRecent)
 	i.screens = console.NewEngine(i.log, console.Options{State: i.state, Threshold: console.Info})
 	i.records = newRecorder(bootID, newRecordDisk(o.BuildID), i.say)
 	return i

@@ -33,6 +33,7 @@ type recorder struct {
 	mu      sync.Mutex
 	pending []*pendingRecord // oldest first
 	gone    []string         // acknowledged or pushed out, and perhaps still on the disk
+	verdict string           // how the boot before this one ended; empty while unknown
 }
 
 type pendingRecord struct {
@@ -100,6 +101,13 @@ func logTail(log *console.Log) []byte {
 	}
 	slices.Reverse(lines)
 	return crash.Redact([]byte(strings.Join(lines, "")))
+}
+
+// previous is how the boot before this one ended, empty while that is unknown.
+func (r *recorder) previous() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.verdict
 }
 
 func (r *recorder) poke() {

@@ -118,6 +118,9 @@ func (r *recorder) openDisk() {
 		level = console.Info
 	}
 	r.say(level, "%s", v)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verdict = v.Told()
 }
 
 // begin puts this boot into the journal, in place of the one before it.

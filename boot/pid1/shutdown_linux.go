@@ -32,7 +32,11 @@ const (
 // that nothing here can keep a machine from its reboot.
 func (i *Init) stop(r proc.Restart) {
 	time.AfterFunc(wholeStop, func() { restartMachine(r.How) })
-	i.screens.Last(lastWordsIn, fmt.Sprintf("%s: %s", r.How, r.Reason))
+	i.mu.Lock()
+	i.ending = fmt.Sprintf("%s: %s", r.How, r.Reason)
+	i.mu.Unlock()
+	i.screens.Last(lastWordsIn, i.ending)
+	i.drawNow(lastWordsIn)
 	i.stopProcesses(killAll)
 	i.records.end(r)
 	i.info("file systems: writing back")

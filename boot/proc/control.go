@@ -26,11 +26,40 @@ const (
 // Nothing is the argument or result of an operation that has none.
 type Nothing struct{}
 
-// Progress is the agent's sign of life and the text a console shows when it
-// comes back to life: where the boot is, and what it waits for.
+// Progress is the agent's sign of life and what consoles show of the boot:
+// where it is, and what it waits for.
 type Progress struct {
-	Stage   string `json:"stage"`
-	Waiting string `json:"waiting,omitempty"`
+	Stage   string          `json:"stage"`
+	Waiting string          `json:"waiting,omitempty"`
+	Stages  []StageProgress `json:"stages,omitempty"` // in the order of the boot
+	Facts   Facts           `json:"facts"`
+}
+
+// StageState is what a stage is at.
+type StageState string
+
+// The states of a stage, in the words that people read.
+const (
+	StagePending StageState = ""
+	StageRunning StageState = "running"
+	StageWaiting StageState = "waiting" // for something that it names
+	StageHeld    StageState = "held"    // until an operator has done something
+	StageDone    StageState = "done"
+)
+
+// StageProgress is one stage of the boot.
+type StageProgress struct {
+	Name  string        `json:"name"`
+	State StageState    `json:"state,omitempty"`
+	For   time.Duration `json:"for,omitempty"` // that it took, or has been at it
+}
+
+// Facts is what the agent has found out so far; empty is not known yet.
+type Facts struct {
+	Name      string   `json:"name,omitempty"`
+	Addresses []string `json:"addresses,omitempty"` // that a socket can use, a few
+	Cluster   string   `json:"cluster,omitempty"`   // what the node is to it
+	Config    string   `json:"config,omitempty"`    // where it comes from and how safe it is
 }
 
 // Target names one incarnation of a process.

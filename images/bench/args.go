@@ -59,6 +59,9 @@ func (n *Node) args(fds fdTable) []string {
 	if cfg.NodeYAML != nil {
 		a = append(a, "-fw_cfg", "name=opt/reveille/node.yaml,file="+comma(n.nodeYAML()))
 	}
+	if cfg.Display {
+		a = append(a, "-vga", "std")
+	}
 	if cfg.Watchdog {
 		a = append(a, "-device", "i6300esb", "-action", "watchdog=reset")
 	}

@@ -19,6 +19,7 @@ type Config struct {
 	ReadOnly bool      // that disk refuses writes
 	Files    map[string][]byte
 	NodeYAML []byte // given as fw_cfg opt/reveille/node.yaml; nil gives none
+	Display  bool   // a VGA without a window: see Screenshot
 	Watchdog bool   // an i6300esb; the cloud kernel has no driver for it
 
 	MemoryMiB int      // 512 if 0

@@ -51,17 +51,24 @@ func (d death) test(t *testing.T) {
 	}
 }
 
-// TestInitPanics has init itself die. Its warden must say why on both consoles,
-// restart the machine, and leave a record that the next boot takes to the
+// TestInitPanics has init itself die. Its warden must say why on both consoles
+// and on the display, restart the machine, and leave a record that the next boot takes to the
 // cluster.
 func TestInitPanics(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
 	n := add(t, ctx, r, rack.Machine{
-		Name: "n1", TPM: true, Append: "reveille.fault=init-panic@join",
+		Name: "n1", TPM: true, Display: true, Append: "reveille.fault=init-panic@join",
 		Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()},
 	})
-	v := boot(t, ctx, n, "")
+	if err := n.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	awaitScreen(t, ctx, n, "init is dead", "init crashed: panic: fault: init-panic", "pid1/faults.go")
+	v, err := r.WaitFor(ctx, "n1", rack.Joined(""))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if v.AgentCrashes != 0 {
 		t.Errorf("%d crashes of the agent", v.AgentCrashes)
 	}

@@ -18,11 +18,12 @@ type Node struct {
 
 // Machine says what to put into the rack.
 type Machine struct {
-	Name   string
-	Serial []bench.Pace
-	TPM    bool
-	Append string // end of the kernel command line
-	Config string // node.yaml; empty: NodeYAML with a new ticket
+	Name    string
+	Serial  []bench.Pace
+	TPM     bool
+	Display bool   // a VGA, for Screenshot
+	Append  string // end of the kernel command line
+	Config  string // node.yaml; empty: NodeYAML with a new ticket
 }
 
 // Address is the node's IPv4 address on its network; each node has a network
@@ -55,6 +56,7 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		NICs:      2,
 		Serial:    m.Serial,
 		TPM:       m.TPM,
+		Display:   m.Display,
 		Disk:      true,
 		NodeYAML:  []byte(m.Config),
 		Forward:   []bench.Forward{{Host: api, Guest: Address + ":7444"}},
