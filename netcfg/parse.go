@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -50,6 +51,8 @@ type compiler struct {
 	addresses map[netip.Addr]Value
 	routes    map[routeKey]Value
 	brport    []brportWish
+	elsewhere map[string]bool // ids that sections we do not support define
+	patched   bool            // Open vSwitch's ports may be referred to as well
 }
 
 func compile(d *Document, root Value) (*Config, error) {
@@ -58,6 +61,12 @@ func compile(d *Document, root Value) (*Config, error) {
 		refs:      map[string]Value{},
 		addresses: map[netip.Addr]Value{},
 		routes:    map[routeKey]Value{},
+		elsewhere: map[string]bool{},
+	}
+	for _, section := range root.Names().Entries() {
+		if slices.Contains(topKeys.NotYet, section.Key) {
+			c.unread(section)
+		}
 	}
 	top := root.Mapping(topKeys)
 	if v := top.Get("version"); v.Set() {
@@ -83,6 +92,18 @@ func compile(d *Document, root Value) (*Config, error) {
 		return nil, err
 	}
 	return &c.cfg, nil
+}
+
+// unread remembers the ids of a section that is refused, so that what refers
+// to them is not called wrong as well.
+func (c *compiler) unread(section Entry) {
+	if section.Key == "openvswitch" {
+		c.patched = true
+	} else if n := section.Value.Node(); n.Kind == yaml.MappingNode {
+		for i := 0; i < len(n.Content); i += 2 {
+			c.elsewhere[n.Content[i].Value] = true
+		}
+	}
 }
 
 // renderer accepts netplan's networkd, whose meaning of the keys is the one

@@ -15,6 +15,9 @@ var legacyBondKeys = map[string]string{
 	"gratuitious-arp":   "gratuitous-arp",
 }
 
+// switchModes are netplan's modes of a bond that Open vSwitch makes.
+var switchModes = []string{"balance-tcp", "balance-slb"}
+
 // bondIntervals are the parameters that netplan reads as a time, with the unit
 // of a bare number, which is also the kernel's.
 var bondIntervals = map[string]time.Duration{
@@ -73,6 +76,9 @@ func (c *compiler) bondParameter(l *link, o *bondOption, v Value) {
 		value = arpTargets(v)
 	case o.name == "all_slaves_active":
 		value = bit(v.Bool())
+	case o.name == "mode" && slices.Contains(switchModes, v.Scalar()):
+		v.Unsupported("%s, a mode of Open vSwitch, %s", v.Scalar(), unsupported)
+		return
 	case o.words != nil:
 		if value = v.Enum(o.words...); !slices.Contains(o.words, value) {
 			return

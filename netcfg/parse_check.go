@@ -55,7 +55,7 @@ func (c *compiler) checkReferences() {
 // refer is the link that id names, or a report that there is none.
 func (c *compiler) refer(byID map[string]*link, id string) *link {
 	l := byID[id]
-	if l == nil && id != "" {
+	if l == nil && id != "" && !c.elsewhere[id] && !c.patched {
 		var ids []string
 		for _, l := range c.cfg.links {
 			ids = append(ids, l.id)

@@ -75,7 +75,7 @@ func (c *compiler) ethernet(l *link, m Mapping) {
 	}
 	l.match = &match{}
 	mm := on.Mapping(matchKeys)
-	l.match.mac = station(mm.Get("macaddress"))
+	l.match.mac = ethernetAddress(mm.Get("macaddress"))
 	l.match.name = glob(mm.Get("name"))
 	if v := mm.Get("driver"); v.Set() && v.Node().Kind == yaml.SequenceNode {
 		for _, item := range v.Sequence() {
@@ -106,23 +106,23 @@ func macAddress(v Value) (mac string, permanent bool) {
 		v.Unsupported("%s %s", s, unsupported)
 		return "", false
 	}
-	return station(v), false
+	mac = ethernetAddress(v)
+	if b, err := net.ParseMAC(mac); err == nil && (b[0]&1 != 0 || mac == "00:00:00:00:00:00") {
+		v.Unsupported("wants the address of one station, not a group's or zero")
+	}
+	return mac, false
 }
 
-// station is a unicast Ethernet address in lower case, "" when absent.
-func station(v Value) string {
+// ethernetAddress is a MAC address in lower case, "" when absent.
+func ethernetAddress(v Value) string {
 	s := v.Scalar()
-	if s == "" {
-		return ""
-	}
 	mac, err := net.ParseMAC(s)
 	switch {
+	case s == "":
 	case err == nil && len(mac) == 20 && strings.Count(s, ":") == 19:
 		v.Unsupported("an InfiniBand address %s", unsupported)
 	case err != nil || len(mac) != 6 || strings.Count(s, ":") != 5:
 		v.Invalid("is no MAC address like 02:00:00:00:00:01")
-	case mac[0]&1 != 0 || mac.String() == "00:00:00:00:00:00":
-		v.Unsupported("wants the address of one station, not a group's or zero")
 	default:
 		return mac.String()
 	}

@@ -145,32 +145,37 @@ func routeScope(v Value, r Route, t routeType) int {
 	return scope
 }
 
-// destination is `default` or a prefix; a bare address is a host route.
+// destination is `default` or a network.
 func destination(v Value, via netip.Addr) netip.Prefix {
-	s := v.Scalar()
-	if s == "default" {
-		switch {
-		case !via.IsValid():
-			v.Invalid("default without a gateway in via: say 0.0.0.0/0 or ::/0")
-			return netip.Prefix{}
-		case via.Is6():
-			return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
-		}
-		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	switch {
+	case v.Scalar() != "default":
+		return networkPrefix(v)
+	case !via.IsValid():
+		v.Invalid("default without a gateway in via: say 0.0.0.0/0 or ::/0")
+		return netip.Prefix{}
+	case via.Is6():
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 	}
+	return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+}
+
+// networkPrefix is a network; a bare address is one machine. Bits beyond the
+// prefix length mean nothing and are dropped, as networkd does: the kernel
+// refuses them in a route.
+func networkPrefix(v Value) netip.Prefix {
+	if !v.Set() {
+		return netip.Prefix{}
+	}
+	s := v.Scalar()
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" && !a.Is4In6() {
 		return netip.PrefixFrom(a, a.BitLen())
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Addr().Is4In6() {
-		v.Invalid("wants default or a network, like 192.0.2.0/24")
+		v.Invalid("wants a network, like 192.0.2.0/24")
 		return netip.Prefix{}
 	}
-	if p != p.Masked() {
-		v.Unsupported("has bits beyond its prefix length; did you mean %q?", p.Masked())
-		return netip.Prefix{}
-	}
-	return p
+	return p.Masked()
 }
 
 func ipAddress(v Value) netip.Addr {

@@ -1,7 +1,5 @@
 package netcfg
 
-import "net/netip"
-
 // rule is one rule of policy routing. One without a family, a table or a
 // priority means what networkd makes of it: IPv4, the main table, the kernel's
 // choice.
@@ -32,25 +30,4 @@ func rule(v Value) (Rule, bool) {
 		return r, false
 	}
 	return r, true
-}
-
-// networkPrefix is a prefix; a bare address is one machine.
-func networkPrefix(v Value) netip.Prefix {
-	if !v.Set() {
-		return netip.Prefix{}
-	}
-	s := v.Scalar()
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" && !a.Is4In6() {
-		return netip.PrefixFrom(a, a.BitLen())
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil || p.Addr().Is4In6() {
-		v.Invalid("wants a network, like 192.0.2.0/24")
-		return netip.Prefix{}
-	}
-	if p != p.Masked() {
-		v.Unsupported("has bits beyond its prefix length; did you mean %q?", p.Masked())
-		return netip.Prefix{}
-	}
-	return p
 }

@@ -27,7 +27,7 @@ func (p *planner) wait(l *link, kind waitKind, reason string) {
 	if b := p.masters[l.id]; b != nil && b.optional {
 		optional = true
 	}
-	if kind == waitCarrier && l.ignoreCarrier || kind.ofStatic() && slices.Contains(l.optionalAddresses, "static") {
+	if kind.ofStatic() && slices.Contains(l.optionalAddresses, "static") {
 		optional = true
 	}
 	w := wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}}
