@@ -21,6 +21,7 @@ import (
 type kernel struct {
 	nl         *rtnl
 	resolvConf string
+	sysctls    sysctlFiles
 	index      map[string]int // of the last observation and what was made since
 }
 
@@ -40,6 +41,7 @@ func (k *kernel) Observe(ctx context.Context) (State, error) {
 	if err != nil {
 		return s, err
 	}
+	s.Sysctls = k.sysctls.read()
 	k.index = map[string]int{}
 	for _, l := range s.Links {
 		k.index[l.Name] = l.Index
@@ -58,6 +60,9 @@ func (k *kernel) Apply(ctx context.Context, op Op) error {
 func (k *kernel) apply(ctx context.Context, op Op) error {
 	if op.Verb == OpResolvConf {
 		return writeFile(k.resolvConf, op.File)
+	}
+	if op.Verb == OpSysctl {
+		return k.sysctls.write(Sysctl{op.Settings[0].Name, op.Settings[0].Value})
 	}
 	if op.Verb == OpCreate {
 		return k.create(ctx, op)

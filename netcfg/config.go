@@ -8,7 +8,8 @@ import (
 // Config is a compiled network document. Only Parse and ParseNode make one, so
 // every reference in it resolves and every value is one that the kernel takes.
 type Config struct {
-	links []link // parents before children, ports before masters
+	links   []link   // parents before children, ports before masters
+	sysctls []Sysctl // beside the document, in the order of writing
 }
 
 // deviceKind is the kernel's IFLA_INFO_KIND of a device that we create; ""

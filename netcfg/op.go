@@ -31,6 +31,7 @@ const (
 	OpAddRule        Verb = "add rule"
 	OpDeleteRule     Verb = "delete rule"
 	OpResolvConf     Verb = "write resolv.conf"
+	OpSysctl         Verb = "set kernel setting"
 )
 
 // Setting is one attribute and its value in the words of the kernel's sysfs.
@@ -42,7 +43,7 @@ type Op struct {
 	Link     string    // the interface it acts on
 	Other    string    // new name, master, parent or alternative name
 	Kind     string    // create: the kind of device; set: of the option, "" for an attribute of any link
-	Settings []Setting // create: the device's; set: exactly one
+	Settings []Setting // create: the device's; set, kernel setting: exactly one
 	Address  netip.Prefix
 	Label    string // of an IPv4 address, "" for the link's name
 	// Seconds that the address is still preferred and valid; Valid 0 is for ever.
@@ -80,6 +81,8 @@ func (o Op) String() string {
 		return fmt.Sprintf("%s %s%s%s", o.Verb, o.Route.where(), o.on(), o.Route.how())
 	case OpAddRule, OpDeleteRule:
 		return fmt.Sprintf("%s %s", o.Verb, o.Rule)
+	case OpSysctl:
+		return fmt.Sprintf("%s %s = %s", o.Verb, o.Settings[0].Name, o.Settings[0].Value)
 	case OpResolvConf:
 		return fmt.Sprintf("write resolv.conf: %d name servers", strings.Count(o.File, "nameserver "))
 	}

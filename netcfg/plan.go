@@ -43,19 +43,22 @@ type planner struct {
 	bound  map[int]bool        // the indices in nics
 	fresh  int                 // index of the last device that the plan created, negative
 	keep   map[RouteState]bool // the wanted ones, without an owner
+
+	settings map[string]bool // keys of the kernel settings that were planned
 }
 
 func newPlanner(want *Config, have State) *planner {
 	p := &planner{
 		board: newBoard(have), want: want, have: have,
-		ids:     make(map[string]*link, len(want.links)),
-		masters: map[string]*link{},
-		said:    map[wait]bool{},
-		nics:    map[string][]int{},
-		bound:   map[int]bool{},
-		downed:  map[int]bool{},
-		added:   map[Rule]bool{},
-		keep:    make(map[RouteState]bool, len(have.Routes)),
+		ids:      make(map[string]*link, len(want.links)),
+		masters:  map[string]*link{},
+		said:     map[wait]bool{},
+		nics:     map[string][]int{},
+		bound:    map[int]bool{},
+		downed:   map[int]bool{},
+		added:    map[Rule]bool{},
+		keep:     make(map[RouteState]bool, len(have.Routes)),
+		settings: map[string]bool{},
 	}
 	for i := range want.links {
 		l := &want.links[i]
@@ -71,6 +74,7 @@ func (p *planner) run() {
 	p.bindNICs()
 	p.clearNames()
 	p.renameNICs()
+	p.globalSysctls()
 	for i := range p.want.links {
 		l := &p.want.links[i]
 		for _, index := range p.device(l) {
@@ -81,6 +85,7 @@ func (p *planner) run() {
 		p.rules(l)
 	}
 	p.retire()
+	p.otherSysctls()
 	p.resolvConf()
 }
 
@@ -191,6 +196,7 @@ func (p *planner) attributes(l *link, d *LinkState) {
 	p.mtu(d, l.mtu)
 	p.mac(l, d)
 	p.wakeOnLAN(l, d)
+	p.linkSysctls(d)
 	if !d.NoIPv6 {
 		p.ipv6(l, d)
 	}

@@ -43,6 +43,12 @@ type Options struct {
 	// ResolvConf is the file that gets the document's name servers; "" leaves
 	// name resolution alone. A document without servers never touches it.
 	ResolvConf string
+	// Sysctls are kernel settings to hold, in their order; a setting that the
+	// kernel does not have or take is named, and holds nothing else up.
+	Sysctls []Sysctl
+	// LoadModule loads a kernel module by name, for settings that need one;
+	// nil for nobody does.
+	LoadModule func(name string) error
 	// Applied is told each operation that succeeded; nil for nobody.
 	Applied func(Op)
 }
@@ -81,9 +87,10 @@ type Reconciler struct {
 
 	turn        sync.Mutex // held by a convergence, guards the two maps
 	failures    map[failedAddress]*dadRetry
-	lastFailure error             // of the last passes, nil when they converged; under turn
-	said        map[string]string // per link, the last line logged
-	findings    settling          // under turn
+	lastFailure error               // of the last passes, nil when they converged; under turn
+	said        map[string]string   // per link, the last line logged
+	findings    settling            // under turn
+	refused     map[string]*refusal // of kernel settings, by key, under turn
 
 	mu      sync.Mutex
 	status  Status
@@ -93,12 +100,13 @@ type Reconciler struct {
 // New makes a reconciler; nothing is touched before Converge or Run.
 func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
 	return &Reconciler{
-		cfg: cfg, log: log, opt: opt,
-		open:     func() (network, error) { return openKernel(opt.ResolvConf) },
+		cfg: cfg.withSysctls(opt.Sysctls), log: log, opt: opt,
+		open:     func() (network, error) { return openNetwork(opt) },
 		watch:    func() (events, error) { return watchKernel() },
 		failures: map[failedAddress]*dadRetry{},
 		said:     map[string]string{},
 		findings: settling{since: map[string]time.Time{}},
+		refused:  map[string]*refusal{},
 		changed:  make(chan struct{}),
 	}
 }
@@ -171,6 +179,7 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 			return nil, err
 		}
 		r.holdFailed(&have, time.Now())
+		r.holdRefused(&have, time.Now())
 		ops, waits := plan(r.cfg, have)
 		if len(ops) == 0 {
 			refusal = nil // it healed
@@ -199,7 +208,12 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 func (r *Reconciler) applyAll(ctx context.Context, net network, ops []Op, report *Report) (string, error) {
 	for _, op := range ops {
 		report.Writes++
-		if err := net.Apply(ctx, op); err != nil {
+		err := net.Apply(ctx, op)
+		if err != nil && op.Verb == OpSysctl {
+			r.refuse(op, err, time.Now())
+			continue // nothing else depends on it
+		}
+		if err != nil {
 			return op.String(), err
 		}
 		report.Ops = append(report.Ops, op)
@@ -354,4 +368,32 @@ func (r *Reconciler) say() {
 		r.said[l.ID] = line
 		r.log.Log(context.Background(), level, line)
 	}
+	r.saySettings()
+}
+
+// saySettings logs what keeps kernel settings from holding when it changes: the
+// first, and a count.
+func (r *Reconciler) saySettings() {
+	var first string
+	more := 0
+	for _, w := range r.Status().Waits {
+		switch {
+		case w.Link != settingsLink:
+		case first == "":
+			first = w.Reason
+		default:
+			more++
+		}
+	}
+	switch {
+	case first == r.said[settingsLink]:
+		return
+	case first == "":
+		r.log.Info("all kernel settings hold")
+	case more > 0:
+		r.log.Warn(fmt.Sprintf("kernel setting %s (and %d more); looked at again each minute", first, more))
+	default:
+		r.log.Warn("kernel setting " + first + "; looked at again each minute")
+	}
+	r.said[settingsLink] = first
 }

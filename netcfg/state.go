@@ -12,6 +12,12 @@ type State struct {
 	Routes     []RouteState   `yaml:"routes"`    // those with at most one next hop
 	Rules      []RuleState    `yaml:"rules"`     // those that a Rule can describe
 	ResolvConf *string        `yaml:"resolv"`    // nil: not ours to write
+
+	// Sysctls is the kernel settings that are wanted and exist, by key; nil:
+	// not ours to set. Refused is, by key, why the kernel did not take one
+	// whose next try is not due.
+	Sysctls map[string]string `yaml:"sysctls"`
+	Refused map[string]string `yaml:"-"`
 }
 
 // LinkState is one interface.

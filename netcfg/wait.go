@@ -15,6 +15,7 @@ const (
 	waitSource                    // a route's source address is not usable yet
 	waitCarrier                   // no carrier
 	waitDriver                    // the driver cannot do it
+	waitSetting                   // a kernel setting that is missing or refused
 )
 
 type wait struct {
