@@ -24,8 +24,8 @@ func ParseSet(name string) (Set, error) {
 
 // common is what every node uses, whatever it runs on: the state partition
 // (vfat and the code pages it mounts with), the kinds of interface that netcfg
-// makes, a crash record in RAM or EFI variables, a software watchdog where the
-// hardware has none.
+// makes, what common kernel settings ask for, a crash record in RAM or EFI
+// variables, a software watchdog where the hardware has none.
 func common() Set {
 	return Set{
 		Must: []string{
@@ -34,6 +34,7 @@ func common() Set {
 		},
 		May: []string{
 			"button", "evdev", "ramoops", "efivarfs", "efi_pstore", "softdog", "isofs", "veth",
+			"tcp_bbr", "sch_fq", "br_netfilter",
 			"tpm_tis", "tpm_crb", "crc32c_intel", "crct10dif_pclmul", "nvme",
 		},
 	}
