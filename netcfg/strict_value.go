@@ -69,6 +69,12 @@ func (v Value) scalar(want string) (string, bool) {
 	return n.Value, true
 }
 
+// isScalar reports whether the value is one that Scalar returns.
+func (v Value) isScalar() bool {
+	n := v.Node()
+	return n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null"
+}
+
 // Scalar is the text of any scalar, whether YAML takes it for text or a
 // number: names like `10` and times like `100ms` need no quotes.
 func (v Value) Scalar() string {

@@ -31,6 +31,7 @@ type Params struct {
 	Ticket    Secret // zero when there is none: only enrolment needs it
 	TPM       TPMMode
 	Network   *netcfg.Config
+	Sysctls   []netcfg.Sysctl // in the order in which they are written
 	API       API
 	Settings  Settings
 	Source    string // the candidate they came from
@@ -75,7 +76,7 @@ func Parse(file string, text []byte) (*Params, error) {
 }
 
 func (p *Params) read(doc *netcfg.Document, file string) {
-	m := doc.Root().Mapping(netcfg.Keys{Known: []string{"version", "name", "cluster", "tpm", "network", "api"}})
+	m := doc.Root().Mapping(netcfg.Keys{Known: []string{"version", "name", "cluster", "tpm", "network", "sysctls", "api"}})
 	if !isMapping(doc.Root()) {
 		return // reported, and its keys are not missing
 	}
@@ -92,6 +93,7 @@ func (p *Params) read(doc *netcfg.Document, file string) {
 		p.TPM = TPMMode(v.Enum(tpmModes...))
 	}
 	p.readAPI(m.Get("api"))
+	p.Sysctls = netcfg.ReadSysctls(m.Get("sysctls"))
 	network := m.Require("network")
 	if network.Names(); !isMapping(network) {
 		return

@@ -76,6 +76,13 @@ func TestParse(t *testing.T) {
 		p.API.Listen != "[::]:7444" || len(p.API.Advertise) != 1 {
 		t.Errorf("got %+v", p)
 	}
+	sysctls := []netcfg.Sysctl{
+		{Key: "net.ipv4.tcp_rmem", Value: "4096 131072 33554432"}, {Key: "net.core.default_qdisc", Value: "fq"},
+		{Key: "net/ipv4/conf/bond0.100/rp_filter", Value: "2"}, {Key: "net.ipv6.conf.all.forwarding", Value: "1"},
+	}
+	if diff := cmp.Diff(sysctls, p.Sysctls); diff != "" {
+		t.Errorf("sysctls (-want +got):\n%s", diff)
+	}
 	p, err = Parse("least.yaml", file(t, "least.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,26 @@
+package netcfg
+
+// ReadSysctls reads a mapping from kernel settings to their values, in its
+// order. One setting in two spellings is a problem, because the second would
+// undo the first.
+func ReadSysctls(v Value) []Sysctl {
+	var out []Sysctl
+	first := map[string]int{} // by path
+	for _, e := range v.Names().Entries() {
+		s := Sysctl{Key: e.Key, Value: e.Value.Scalar()}
+		if !e.Value.isScalar() {
+			continue // reported
+		}
+		if err := s.Check(); err != nil {
+			e.Value.Invalid("is no kernel setting: %v", err)
+			continue
+		}
+		if line, twice := first[s.path()]; twice {
+			e.Value.Invalid("is given twice, first in line %d", line)
+			continue
+		}
+		first[s.path()] = e.Value.Line()
+		out = append(out, s)
+	}
+	return out
+}
