@@ -84,8 +84,9 @@ func (l *Log) Add(entries ...Entry) uint64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := l.clock() // under the lock, so that uptimes rise with Seq
 	for _, e := range entries {
-		l.add(e)
+		l.add(e, now)
 	}
 	return l.next - 1
 }
@@ -103,9 +104,9 @@ func (l *Log) tidy(e *Entry) {
 	e.Cut += int64(cut)
 }
 
-func (l *Log) add(e Entry) {
+func (l *Log) add(e Entry, now time.Duration) {
 	if e.At == 0 {
-		e.At = l.clock() // under the lock, so that uptimes rise with Seq
+		e.At = now
 	}
 	r := Record{Seq: l.next, Uptime: e.At, Origin: e.Origin, Level: e.Level,
 		Text: e.Text, Cut: e.Cut, RingOnly: e.RingOnly}

@@ -130,6 +130,32 @@ func TestEngineOnATerminalThatStopsAndGoesOn(t *testing.T) {
 	}
 }
 
+// A terminal that is hung up answers EIO, as a UART does whose card was pulled.
+// It is opened again, and shows where things stand.
+func TestEngineOnATerminalThatGoesAndComes(t *testing.T) {
+	first, before, dir := pty(t)
+	second, after, _ := pty(t)
+	log := NewLog(DefaultLimits(), BootTime)
+	e := NewEngine(log, Options{State: func() []string { return []string{"stage steady"} }})
+	next := before
+	e.Add(serial, func() (Port, error) {
+		defer func() { next = after }()
+		return Open(dir, next)
+	})
+	log.Append("netcfg", Info, "bond0 up")
+	readUntil(t, first, "bond0 up")
+	first.Close()
+	log.Append("netcfg", Error, "said to nobody")
+	seen := readUntil(t, second, "said to nobody")
+	if !strings.Contains(seen, "took nothing for") || !strings.Contains(seen, "S stage steady") {
+		t.Errorf("terminal shows %q", seen)
+	}
+	if recs, _, _ := log.Read(1, Filter{Origins: []string{"console"}}, 9); len(recs) == 0 || !strings.Contains(recs[0].Text, unix.EIO.Error()) {
+		t.Errorf("the log has %+v", recs)
+	}
+	e.Close(t.Context())
+}
+
 func readUntil(t *testing.T, r io.Reader, want string) string {
 	t.Helper()
 	var all strings.Builder

@@ -92,13 +92,51 @@ const partialAfter = time.Second
 // instead (the convention of sd-daemon(3)). The error is the reader's, nil
 // at its end. To stop it early, close r.
 func Copy(log *Log, r io.Reader, origin string, level Level) error {
-	s := NewSplitter(func(line string) {
+	in := &intake{log: log}
+	in.lines = NewSplitter(func(line string) {
 		l, text := prefixLevel(line, level)
-		log.Append(origin, l, text)
+		in.add(Entry{Origin: origin, Level: l, Text: text})
 	})
-	defer s.Flush()
-	_, err := io.Copy(s, &pausing{Reader: r, pause: s.Flush})
+	defer in.flush()
+	_, err := io.Copy(in, &pausing{Reader: r, pause: in.flush})
 	return err
+}
+
+// maxBatch is how many lines a flood adds to the log under one lock: others
+// wait some 30 us for it.
+const maxBatch = 32
+
+// intake adds lines to a log, those of one read together.
+type intake struct {
+	log   *Log
+	lines *Splitter
+	batch []Entry
+}
+
+func (in *intake) Write(p []byte) (int, error) {
+	n, err := in.lines.Write(p)
+	in.pour()
+	return n, err
+}
+
+func (in *intake) add(e Entry) {
+	if in.batch = append(in.batch, e); len(in.batch) == maxBatch {
+		in.pour()
+	}
+}
+
+func (in *intake) pour() {
+	if len(in.batch) > 0 {
+		in.log.Add(in.batch...)
+	}
+	clear(in.batch) // let go of the texts
+	in.batch = in.batch[:0]
+}
+
+// flush adds an unfinished line as well.
+func (in *intake) flush() {
+	in.lines.Flush()
+	in.pour()
 }
 
 // prefixLevel takes a "<N>" off a line.
