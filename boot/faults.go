@@ -38,7 +38,10 @@ var faults = map[string]func(*Node){
 	"init-panic":      func(n *Node) { n.once("panic") },
 	"init-exit":       func(n *Node) { n.once("exit") },
 	"init-stop":       func(n *Node) { time.Sleep(10 * time.Second); n.once("stop") }, // init looks for a watchdog every 5 s
-	"flood":           (*Node).flood,
+	"flood":           func(n *Node) { n.child("flood", "200000") },
+	"flood50MB":       func(n *Node) { n.child("flood", "50000000") },
+	"watch":           func(n *Node) { n.child("watch") },
+	"fatal":           func(n *Node) { n.logger("fault").Error("fault: fatal") },
 }
 
 // fault does what reveille.fault= names for this point of the boot:
@@ -142,12 +145,12 @@ func (n *Node) once(kind string) {
 	forEver()
 }
 
-// flood has init run a child that writes 200 KB while the node boots.
-func (n *Node) flood() {
+// child has init run what init/extra.go knows by that name, beside the boot.
+func (n *Node) child(name string, args ...string) {
 	_, err := n.init.Start(context.Background(), proc.Spec{
-		Name: "flood", Incarnation: 1, Path: "/init", Argv: []string{"init", "flood", "200000"},
+		Name: name, Incarnation: 1, Path: "/init", Argv: append([]string{"init", name}, args...),
 	})
 	if err != nil {
-		n.logger("fault").Error("start flood: " + err.Error())
+		n.logger("fault").Error("start " + name + ": " + err.Error())
 	}
 }

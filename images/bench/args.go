@@ -16,6 +16,9 @@ const (
 func nicName(i int) string  { return fmt.Sprintf("nic%d", i) }
 func portName(i int) string { return fmt.Sprintf("port%d", i) }
 func slotName(i int) string { return fmt.Sprintf("slot%d", i) }
+func lineName(i int) string { return fmt.Sprintf("serial%d", i) }
+func uartName(i int) string { return fmt.Sprintf("uart%d", i) }
+func uartSlot(i int) string { return fmt.Sprintf("uartslot%d", i) }
 
 // MAC is the hardware address of NIC i, made from the node's name, under the
 // prefix that QEMU uses.
@@ -40,10 +43,7 @@ func (n *Node) args(fds fdTable) []string {
 		"-kernel", cfg.Kernel, "-initrd", cfg.Initramfs, "-append", n.append(),
 		"-chardev", fds.chardev("qmp"), "-mon", "chardev=qmp,mode=control",
 	}
-	for i := range n.ports {
-		id := fmt.Sprintf("serial%d", i)
-		a = append(a, "-chardev", fds.chardev(id), "-serial", "chardev:"+id)
-	}
+	a = append(a, n.serialArgs(fds)...)
 	for i := range hotplugSlots {
 		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=%s,chassis=%d,slot=%d", slotName(i), i+1, i+1))
 	}
@@ -79,6 +79,20 @@ func (n *Node) append() string {
 		words = append(words, n.cfg.Append)
 	}
 	return strings.Join(words, " ")
+}
+
+func (n *Node) serialArgs(fds fdTable) (a []string) {
+	for i := range n.ports {
+		a = append(a, "-chardev", fds.chardev(lineName(i)))
+		if !n.cfg.Cards {
+			a = append(a, "-serial", "chardev:"+lineName(i))
+			continue
+		}
+		slot := hotplugSlots + i + 1
+		a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=%s,chassis=%d,slot=%d", uartSlot(i), slot, slot),
+			"-device", fmt.Sprintf("pci-serial,id=%s,chardev=%s,bus=%s", uartName(i), lineName(i), uartSlot(i)))
+	}
+	return a
 }
 
 func (n *Node) networkArgs() []string {

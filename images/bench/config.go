@@ -13,6 +13,7 @@ type Config struct {
 
 	NICs     int       // virtio-net, all on one network: see Network
 	Serial   []Pace    // one port for each; none means one unlimited
+	Cards    bool      // the serial ports are cards that can be pulled, none is on the board
 	Forward  []Forward // TCP ports of this machine that lead into the node
 	TPM      bool      // a TPM 2.0 (swtpm)
 	Disk     bool      // a state disk: FAT, labelled REVEILLE

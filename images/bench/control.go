@@ -113,6 +113,26 @@ func (n *Node) RemoveNIC(ctx context.Context, i int) error {
 	return n.command(ctx, "netdev_del", map[string]any{"id": portName(i)})
 }
 
+// PullSerial pulls the card of serial port i (Config.Cards), and waits
+// until the node let go of it.
+func (n *Node) PullSerial(ctx context.Context, i int) error {
+	if err := n.command(ctx, "device_del", map[string]any{"id": uartName(i)}); err != nil {
+		return err
+	}
+	err := n.monitor.event(ctx, "DEVICE_DELETED", func(e Event) bool { return e.Data["device"] == uartName(i) })
+	if err != nil {
+		return n.wrap("pull serial card", err)
+	}
+	return nil
+}
+
+// PlugSerial puts the card of serial port i back, on the same line.
+func (n *Node) PlugSerial(ctx context.Context, i int) error {
+	return n.command(ctx, "device_add", map[string]any{
+		"driver": "pci-serial", "id": uartName(i), "chardev": lineName(i), "bus": uartSlot(i),
+	})
+}
+
 func (n *Node) command(ctx context.Context, name string, args map[string]any) error {
 	if !n.running() {
 		return n.wrap(name, errors.New("the node is off"))

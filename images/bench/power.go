@@ -47,7 +47,7 @@ func (n *Node) powerOn(ctx context.Context) error {
 	n.monitor = newMonitor(control)
 	var lines []net.Conn
 	for i := range n.ports {
-		line, err := fds.wire(fmt.Sprintf("serial%d", i))
+		line, err := fds.wire(lineName(i))
 		if err != nil {
 			return err
 		}

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"reveille/boot/cluster/operator"
 )
 
-// floodLines is how many lines the flood of 200 KB has: see init/flood.go.
+// floodLines is how many lines the flood of 200 KB has: see init/extra.go.
 const floodLines = 200_000/floodLine + 1
 
 const floodLine = len("flood line 000001: the quick brown fox jumps over the lazy dog\n")
@@ -26,20 +23,14 @@ type journal struct {
 	memory                string
 }
 
-func readJournal(out []byte) (j journal, err error) {
-	dec := json.NewDecoder(bytes.NewReader(out))
+func newJournal(log []operator.Record) (j journal) {
 	next := uint64(1)
-	for {
-		var r operator.Record
-		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
-			return j, nil
-		} else if err != nil {
-			return j, fmt.Errorf("read log: %w", err)
-		}
+	for _, r := range log {
 		j.gaps += r.Seq - next
 		next = r.Seq + 1
 		j.take(r)
 	}
+	return j
 }
 
 func (j *journal) take(r operator.Record) {

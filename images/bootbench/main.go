@@ -117,12 +117,8 @@ func life(ctx context.Context, build string, pace bench.Pace) (times [2]time.Dur
 			}
 		}
 	}
-	out, err := r.Operator(ctx, "node", "logs", "n1", "-o", "json")
-	if err != nil {
-		return times, log, err
-	}
-	log, err = readJournal(out)
-	return times, log, err
+	records, err := n.Records(ctx)
+	return times, newJournal(records), err
 }
 
 func median(d []time.Duration) time.Duration {

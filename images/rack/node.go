@@ -1,11 +1,16 @@
 package rack
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
+	"reveille/boot/cluster/operator"
 	"reveille/images/bench"
 )
 
@@ -20,6 +25,7 @@ type Node struct {
 type Machine struct {
 	Name    string
 	Serial  []bench.Pace
+	Cards   bool // bench.Config.Cards
 	TPM     bool
 	Display bool   // a VGA, for Screenshot
 	Append  string // end of the kernel command line
@@ -55,6 +61,7 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		Append:    m.Append,
 		NICs:      2,
 		Serial:    m.Serial,
+		Cards:     m.Cards,
 		TPM:       m.TPM,
 		Display:   m.Display,
 		Disk:      true,
@@ -110,4 +117,21 @@ func (n *Node) Boot(ctx context.Context, lastBoot string) (View, error) {
 func (n *Node) Logs(ctx context.Context) (string, error) {
 	out, err := n.rack.Operator(ctx, "node", "logs", n.Name)
 	return string(out), err
+}
+
+// Records is the node's whole log.
+func (n *Node) Records(ctx context.Context) (all []operator.Record, err error) {
+	out, err := n.rack.Operator(ctx, "node", "logs", n.Name, "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var r operator.Record
+		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the log of %s: %w", n.Name, err)
+		}
+		all = append(all, r)
+	}
 }
