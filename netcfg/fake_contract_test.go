@@ -1,9 +1,12 @@
 package netcfg
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestFakeContract(t *testing.T) {
-	for _, s := range append(nicScenarios, deviceScenarios...) {
+	for _, s := range slices.Concat(nicScenarios, policyScenarios, deviceScenarios, bridgeScenarios) {
 		t.Run(s.name, func(t *testing.T) { s.run(t, newFake, true) })
 	}
 }

@@ -29,6 +29,8 @@ func newFake(testing.TB) lab { return &fake{budget: -1, before: map[int]int{}, s
 
 func (f *fake) Close() error { return nil }
 
+func (f *fake) events(testing.TB) <-chan struct{} { return nil }
+
 func (f *fake) AddNIC(name, mac string) error {
 	return f.newLink(LinkState{Name: name, Kind: "veth", MAC: mac, MTU: 1500})
 }
@@ -77,7 +79,7 @@ func (f *fake) newLink(l LinkState) error {
 		return unix.EEXIST
 	}
 	f.last++
-	l.Index = f.last
+	l.Index, l.AcceptRA, l.IPv6MTU = f.last, 1, l.MTU
 	f.state.Links = append(f.state.Links, l)
 	return nil
 }

@@ -34,6 +34,15 @@ func newKernelLab(t testing.TB) lab {
 	return kernelLab{k}
 }
 
+func (l kernelLab) events(t testing.TB) <-chan struct{} {
+	ev, err := watchKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ev.Close() })
+	return ev.C()
+}
+
 // AddNIC makes a veth pair whose far end is up, which gives carrier.
 func (l kernelLab) AddNIC(name, mac string) error {
 	const vethInfoPeer = 1 // VETH_INFO_PEER, include/uapi/linux/veth.h
@@ -67,7 +76,7 @@ func (l kernelLab) AddNIC(name, mac string) error {
 }
 
 func TestKernelNICs(t *testing.T) {
-	for _, s := range nicScenarios {
+	for _, s := range slices.Concat(nicScenarios, policyScenarios) {
 		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab, true) })
 	}
 }

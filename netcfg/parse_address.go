@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"net/netip"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -43,8 +44,8 @@ func (a *address) readOptions(m Mapping) {
 		v.refuse("label")
 		a.label = v.Scalar()
 		switch {
-		case !validName(a.label):
-			v.Invalid("is no label: 1 to 15 bytes without blanks, '/' and ':'")
+		case !validName(strings.ReplaceAll(a.label, ":", "")) || len(a.label) > 15: // eth0:web is the custom
+			v.Invalid("is no label: 1 to 15 bytes without blanks and '/'")
 		case a.IsValid() && a.Addr().Is6():
 			v.Unsupported("has no meaning: only IPv4 addresses have labels")
 		}

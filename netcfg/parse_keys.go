@@ -49,17 +49,9 @@ var (
 // a key, or a key with one of its values. It is refused by name wherever it
 // stands. Who plans one removes it here and in docs/netplan.md.
 var notYet = []string{
-	"bridges",
-	"label", "lifetime",
-	"routing-policy",
-	"route-type", "route-mtu", "advertised-mss", "congestion-window", "advertised-receive-window",
-	"macaddress permanent",
-	"activation-mode", "wakeonlan true",
 	"link-local ipv4",
-	"ra-overrides", "ipv6-address-generation", "ipv6-address-token", "ipv6-mtu", "ipv6-privacy",
+	"ra-overrides",
 	"dhcp4 true", "dhcp6 true", "dhcp4-overrides", "dhcp6-overrides", "dhcp-identifier",
-	"hairpin", "port-mac-learning", "neigh-suppress",
-	"a vlan on a vlan",
 }
 
 const unsupported = "is valid netplan that we do not support yet"

@@ -1,5 +1,7 @@
 package netcfg
 
+import "net/netip"
+
 // rule is one rule of policy routing. One without a family, a table or a
 // priority means what networkd makes of it: IPv4, the main table, the kernel's
 // choice.
@@ -20,7 +22,10 @@ func rule(v Value) (Rule, bool) {
 	if n := m.Get("mark"); n.Set() {
 		r.Mark = n.Int(1, maxUint32)
 	}
-	r.TOS = m.Get("type-of-service").Int(0, 255)
+	tos := m.Get("type-of-service")
+	if r.TOS = tos.Int(0, 255); r.TOS&3 != 0 {
+		tos.Unsupported("has bits of congestion notification (ECN), by which Linux does not route")
+	}
 	if from.Set() && !r.From.IsValid() || to.Set() && !r.To.IsValid() {
 		return r, false
 	}
@@ -29,5 +34,15 @@ func rule(v Value) (Rule, bool) {
 		v.Invalid("%s and %s are of different families", r.From, r.To)
 		return r, false
 	}
+	r.From, r.To = unlessAny(r.From), unlessAny(r.To)
 	return r, true
+}
+
+// unlessAny is the prefix, but invalid for one that holds every address: the
+// kernel keeps no such condition.
+func unlessAny(p netip.Prefix) netip.Prefix {
+	if p.IsValid() && p.Bits() == 0 {
+		return netip.Prefix{}
+	}
+	return p
 }
