@@ -96,7 +96,7 @@ func (j Journal) Read() (Entry, error) {
 
 // Write replaces the entry, and returns when that is durable.
 func (j Journal) Write(e Entry) error {
-	err := overwrite(j.path(), e.Encode())
+	err := overwrite(j.path(), chunk{0, e.Encode()})
 	if errors.Is(err, fs.ErrNotExist) {
 		err = j.create(e)
 	}

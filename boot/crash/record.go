@@ -73,8 +73,9 @@ const (
 
 // MaxRecord bounds a record in bytes: a trace as long as init keeps one (120
 // KiB), 64 KiB of log, and the end of a kernel's log. It is far below the 1.5
-// MB that an etcd takes as a value.
-const MaxRecord = 256 << 10
+// MB that an etcd takes as a value. With the sector that orders it, it is 256
+// KiB on a disk.
+const MaxRecord = 256<<10 - orderSize
 
 const (
 	maxTrace = 128 << 10

@@ -21,7 +21,7 @@ const (
 	// machine after ten, and its first and last records tell the same.
 	slots = 8
 	// slotSize is the size of one file, bytes. Eight are 2 MiB, on any disk.
-	slotSize = MaxRecord
+	slotSize = MaxRecord + orderSize
 	// reserve is what Prepare leaves free, bytes: the sealed config and the
 	// network settings live on the same disk, in files of 64 KiB, and must
 	// find room when they are first written after a crash.
@@ -38,6 +38,7 @@ const (
 type Store struct {
 	dir   string
 	names [slots]string // the id each slot holds; empty: free
+	order [slots]uint64 // of that record among all that ever were; 0: unknown
 	ready [slots]bool   // the file has its size
 	free  func(dir string) (uint64, error)
 }
@@ -52,7 +53,7 @@ func OpenStore(dir string) (*Store, []Stored, error) {
 	var all []Stored
 	var errs []error
 	for i := range slots {
-		raw, err := s.read(i)
+		raw, order, err := s.read(i)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrBlank), errors.Is(err, ErrCorrupt):
 			continue // a slot without a record is a free one
@@ -61,44 +62,48 @@ func OpenStore(dir string) (*Store, []Stored, error) {
 			continue
 		}
 		if st, err := Decode(raw); err == nil {
-			s.names[i] = st.ID
+			s.names[i], s.order[i] = st.ID, orderOf(order, st.ID)
 			all = append(all, st)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Stored) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(all, func(a, b Stored) int {
+		return cmp.Or(cmp.Compare(s.order[s.slotOf(a.ID)], s.order[s.slotOf(b.ID)]), a.Time.Compare(b.Time))
+	})
 	return s, all, cmp.Or(errs...)
 }
 
 func (s *Store) path(i int) string { return filepath.Join(s.dir, fmt.Sprintf("crash.%d", i)) }
 
-// read returns the record's bytes and notes whether the file has its size. It
-// reads no more than the record: eight whole files are 2 MiB of init's memory.
-func (s *Store) read(i int) ([]byte, error) {
+// read returns the record's bytes and its slot's last sector, and notes whether
+// the file has its size. It reads no more: eight whole files are 2 MiB of
+// init's memory.
+func (s *Store) read(i int) (raw, order []byte, err error) {
 	f, err := os.Open(s.path(i))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.ready[i] = info.Size() == slotSize
 	head := make([]byte, headerSize)
 	if _, err := f.ReadAt(head, 0); errors.Is(err, io.EOF) {
-		return nil, ErrBlank
+		return nil, nil, ErrBlank
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n, err := lengthOf(head)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	raw := make([]byte, n)
+	raw, order = make([]byte, n), make([]byte, orderSize)
 	if _, err := f.ReadAt(raw, 0); err != nil && !errors.Is(err, io.EOF) { // cut off: Decode sees it
-		return nil, err
+		return nil, nil, err
 	}
-	return raw, nil
+	_, _ = f.ReadAt(order, MaxRecord) // what cannot be read orders nothing
+	return raw, order, nil
 }
 
 // Prepare makes the files that are missing or were cut short, while the disk
@@ -185,15 +190,16 @@ func freeBytes(dir string) (uint64, error) {
 // errFull: no slot is free, and the caller named none to give way.
 var errFull = errors.New("no room for another record")
 
-// Put writes a record and returns when it is durable: into a free slot, else
+// Put writes a record, as the newest, and returns when it is durable: into a free slot, else
 // over the record with the id oldest. A slot that refuses is passed over: a bad
 // sector in one must not keep records out of the others.
 func (s *Store) Put(raw []byte, oldest string) error {
 	err := errFull
-	for _, i := range s.places(ID(raw), oldest) {
-		s.names[i] = ""
-		if err = s.overwrite(i, raw); err == nil {
-			s.names[i] = ID(raw)
+	id, order := ID(raw), slices.Max(s.order[:])+1
+	for _, i := range s.places(id, oldest) {
+		s.names[i], s.order[i] = "", 0
+		if err = s.overwrite(i, chunk{0, raw}, chunk{MaxRecord, encodeOrder(order, id)}); err == nil {
+			s.names[i], s.order[i] = id, order
 			return nil
 		}
 	}
@@ -221,6 +227,9 @@ func (s *Store) places(id, oldest string) []int {
 // Holds tells whether the record is on the disk.
 func (s *Store) Holds(id string) bool { return id != "" && s.find(id) >= 0 }
 
+// slotOf returns the slot that holds a record, which one does.
+func (s *Store) slotOf(id string) int { return slices.Index(s.names[:], id) }
+
 // find returns the ready slot with this id, or -1.
 func (s *Store) find(id string) int {
 	for i := range slots {
@@ -237,24 +246,34 @@ func (s *Store) Remove(id string) error {
 	if i < 0 || id == "" {
 		return nil
 	}
-	if err := s.overwrite(i, make([]byte, cleared)); err != nil {
+	if err := s.overwrite(i, chunk{0, make([]byte, cleared)}); err != nil {
 		return fmt.Errorf("remove crash record %s: %w", id, err)
 	}
-	s.names[i] = ""
+	s.names[i] = "" // its number stays taken: the next one is higher
 	return nil
 }
 
-// overwrite never truncates: size, clusters and directory entry stay.
-func (s *Store) overwrite(i int, b []byte) error {
-	return overwrite(s.path(i), b)
+// chunk is bytes at an offset of a file.
+type chunk struct {
+	at int64
+	b  []byte
 }
 
-func overwrite(path string, b []byte) error {
+// overwrite never truncates: size, clusters and directory entry stay.
+func (s *Store) overwrite(i int, chunks ...chunk) error {
+	return overwrite(s.path(i), chunks...)
+}
+
+func overwrite(path string, chunks ...chunk) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, 0)
+	for _, c := range chunks {
+		if err == nil {
+			_, err = f.WriteAt(c.b, c.at)
+		}
+	}
 	// fdatasync: nothing but data has changed.
 	return cmp.Or(err, unix.Fdatasync(int(f.Fd())), f.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +76,36 @@ func TestStoreKeepsTheNewest(t *testing.T) {
 	reopen(t, dir, append([]string{ids[3]}, ids[5:]...)...)
 }
 
+// TestOrderIsNotTheClocks: each death has an earlier time than the one before
+// it, as on a machine whose clock goes back; the newest must stay all the same.
+func TestOrderIsNotTheClocks(t *testing.T) {
+	dir, s := prepared(t)
+	raws, ids := numbered(slots + 2)
+	slices.Reverse(raws)
+	slices.Reverse(ids)
+	for i, raw := range raws {
+		if i == 3 {
+			s = reopen(t, dir, ids[:3]...)
+		}
+		if err := s.Put(raw, ids[max(i-slots, 0)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopen(t, dir, ids[2:]...)
+	// The power went before a slot's last sector was written: by the times then.
+	if err := overwrite(filepath.Join(dir, "crash.4"), chunk{MaxRecord, make([]byte, orderSize)}); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(t, dir, append([]string{ids[4], ids[2], ids[3]}, ids[5:]...)...)
+	if err := s.Remove(ids[9]); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(raws[0], ""); err != nil {
+		t.Fatal(err)
+	}
+	reopen(t, dir, append([]string{ids[4], ids[2], ids[3], ids[5], ids[6], ids[7], ids[8]}, ids[0])...)
+}
+
 // TestPutPassesOverABadSlot: one that can be written no more.
 func TestPutPassesOverABadSlot(t *testing.T) {
 	dir, s := prepared(t)
@@ -103,13 +134,13 @@ func TestTornRecordHarmsNoOther(t *testing.T) {
 		}
 	}
 	for n := 1; n < len(raws[2]); n += 64 {
-		if err := overwrite(filepath.Join(dir, "crash.2"), raws[2][:n]); err != nil {
+		if err := overwrite(filepath.Join(dir, "crash.2"), chunk{0, raws[2][:n]}); err != nil {
 			t.Fatal(err)
 		}
 		reopen(t, dir, ids[:2]...)
 	}
 	// Over a slot that has an older record, too.
-	if err := overwrite(filepath.Join(dir, "crash.1"), raws[2][:100]); err != nil {
+	if err := overwrite(filepath.Join(dir, "crash.1"), chunk{0, raws[2][:100]}); err != nil {
 		t.Fatal(err)
 	}
 	s = reopen(t, dir, ids[0])

@@ -72,7 +72,7 @@ func (c *Client) Enrol(ctx context.Context, e Enrolment) (*Grant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enrol %s: %w", e.Name, err)
 	}
-	c.retries.reset() // the join that follows is no retry of this
+	c.retries.goOn() // the join follows
 	return grant, nil
 }
 

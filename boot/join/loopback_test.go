@@ -116,6 +116,25 @@ func TestLostEnrolmentAnswer(t *testing.T) {
 	}
 }
 
+// The join that follows an enrolment is not delayed a second time.
+func TestJoinFollowsEnrolAtOnce(t *testing.T) {
+	ca := newCA(t)
+	c, _ := onLoopback(t, newController(ca))
+	drawn := 0
+	c.retries.int64n = func(int64) int64 { drawn++; return 0 }
+	if _, err := c.Enrol(t.Context(), enrolment(t, ca)); err != nil {
+		t.Fatal(err)
+	}
+	for boot, want := range []int{1, 2} { // a join by itself is delayed
+		if _, err := c.Join(t.Context(), member(t, ca)); err != nil {
+			t.Fatal(err)
+		}
+		if drawn != want {
+			t.Errorf("join %d: %d delays drawn, want %d", boot+1, drawn, want)
+		}
+	}
+}
+
 func TestEnrolWithoutTicket(t *testing.T) {
 	ca := newCA(t)
 	ctl := newController(ca)

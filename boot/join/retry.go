@@ -18,10 +18,15 @@ const (
 // what makes one client try often makes all of them try.
 type backoff struct {
 	drawn  int
+	atOnce bool // the next one is no delay
 	int64n func(int64) int64
 }
 
 func (b *backoff) next() time.Duration {
+	if b.atOnce {
+		b.atOnce = false
+		return 0
+	}
 	ceiling := lastCeiling
 	if b.drawn < 5 { // 1<<5 s is over the last ceiling
 		ceiling = firstCeiling << b.drawn
@@ -33,6 +38,10 @@ func (b *backoff) next() time.Duration {
 // reset is for a connection that held: without that, a controller that accepts
 // and then fails would be met at the first, short delays for ever.
 func (b *backoff) reset() { b.drawn = 0 }
+
+// goOn is for a step that follows one which succeeded: that one has spread the
+// clients already, and a second delay would only make each boot longer.
+func (b *backoff) goOn() { b.drawn, b.atOnce = 0, true }
 
 // retry calls try until it succeeds, the cluster refuses, or ctx ends. The
 // wait is visible in Client.Waiting all the time, and in the log when there is

@@ -86,6 +86,9 @@ func Run(o Options) {
 	heard := make(chan os.Signal, 4)
 	signal.Notify(heard, asked()...)
 	signal.Notify(heard, meaningless...)
+	if os.Getpid() != 1 {
+		unix.Close(readyFD) // the warden holds signals back until then
+	}
 	problems := i.settle()
 	i.info("reveille %s, pid %d", o.BuildID, os.Getpid())
 	for _, err := range problems {

@@ -2,6 +2,7 @@ package pid1
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -36,11 +37,20 @@ type warden struct {
 	pid     atomic.Int64
 	words   *os.File // init's file descriptor 2, in memory: its death waits for nobody
 	note    *os.File // where init notes the stage, likewise
+	ready   *os.File // ends when init hears signals, or is dead
 	hurry   atomic.Bool
 }
 
-// noteFD is where init finds its note.
-const noteFD = 3
+// What init finds open besides the usual three.
+const (
+	noteFD  = 3
+	readyFD = 4 // init closes it when it hears signals
+)
+
+// earReady bounds the wait for an init that hears signals: it has been seen to
+// take 0.7 s where the processor is emulated. One that takes longer hangs, and
+// may as well die of a signal.
+const earReady = 10 * time.Second
 
 // listen takes over the signals to PID 1. Those that mean nothing here are
 // taken too: the Go runtime would end the process for them, which is a kernel
@@ -66,9 +76,14 @@ func (w *warden) start() (err error) {
 	if w.note, err = newMemory("init-note"); err != nil {
 		return err
 	}
+	var theirs *os.File
+	if w.ready, theirs, err = os.Pipe(); err != nil {
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	defer theirs.Close()
 	pid, err := syscall.ForkExec(w.options.Program, w.options.InitArgs, &syscall.ProcAttr{
 		Env:   append(os.Environ(), "GOTRACEBACK=all"),
-		Files: []uintptr{null.Fd(), null.Fd(), w.words.Fd(), w.note.Fd()},
+		Files: []uintptr{null.Fd(), null.Fd(), w.words.Fd(), w.note.Fd(), theirs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -87,9 +102,13 @@ func newMemory(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// forward hands signals to init for as long as the machine runs. Once init is
-// dead, whoever sends one does not want to wait for the reboot.
+// forward hands signals to init for as long as the machine runs: not before it
+// hears them, or they would kill it. Once init is dead, whoever sends one does
+// not want to wait for the reboot.
 func (w *warden) forward(heard <-chan os.Signal) {
+	_ = w.ready.SetReadDeadline(time.Now().Add(earReady)) // a pipe has one
+	_, _ = io.Copy(io.Discard, w.ready)                   // nothing is written; it ends
+	w.ready.Close()
 	for s := range heard {
 		if _, ok := signals[s]; !ok {
 			continue
