@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"reveille/boot/nodeapi":               {"reveille/boot/identity", "reveille/boot/cluster/clusterv1/..."},
 	"reveille/boot/cluster/...":           {"reveille/boot/crash", "reveille/boot/identity", "reveille/boot/cluster/..."},
 	"reveille/boot":                       {"reveille/console", "reveille/netcfg", "reveille/tpm", "reveille/boot/..."},
-	"reveille/init":                       {"reveille/console", "reveille/boot", "reveille/boot/pid1"},
+	"reveille/init":                       {"reveille/console", "reveille/boot", "reveille/boot/pid1", "reveille/boot/proc"},
 	"reveille/images/...":                 {"reveille/..."},
 	"reveille":                            {"reveille/..."},
 }

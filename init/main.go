@@ -16,6 +16,7 @@ import (
 
 	"reveille/boot"
 	"reveille/boot/pid1"
+	"reveille/boot/proc"
 	"reveille/console"
 )
 
@@ -29,6 +30,8 @@ var (
 const (
 	initMark  = "reveille-init"
 	agentMark = "reveille-agent"
+	// What becomes a service: see proc.Launcher.
+	launchMark = "reveille-launch"
 )
 
 func main() {
@@ -38,6 +41,8 @@ func main() {
 			fmt.Fprintln(os.Stderr, "agent:", err)
 			os.Exit(1)
 		}
+	case os.Args[0] == launchMark:
+		proc.Launch(os.Args[1:])
 	case os.Args[0] == initMark && len(os.Args) > 1:
 		debug.SetMaxStack(maxStack)
 		pid1.Run(options(os.Args[1]))
@@ -55,6 +60,7 @@ func options(program string) pid1.Options {
 	return pid1.Options{
 		BuildID: buildID, Program: program,
 		InitArgs: []string{initMark, program}, AgentArgs: []string{agentMark},
+		Launcher: proc.Launcher{Path: program, Mark: launchMark},
 	}
 }
 

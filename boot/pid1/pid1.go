@@ -31,6 +31,7 @@ type Options struct {
 	Program   string   // the path of this program
 	InitArgs  []string // what makes it init, argv[0] first
 	AgentArgs []string // what makes it the agent
+	Launcher  proc.Launcher
 }
 
 // Init is the state of init.
@@ -65,7 +66,7 @@ func newInit(o Options) *Init {
 	i := &Init{
 		options: o,
 		log:     console.NewLog(console.DefaultLimits(), console.BootTime),
-		table:   proc.NewTable(console.BootTime),
+		table:   proc.NewTable(console.BootTime, o.Launcher),
 		stopped: make(chan proc.Restart, 1),
 		forced:  forced,
 

@@ -22,7 +22,9 @@ const pipeSize = 1 << 20
 // Table holds every process that init started, running or the last exited of
 // its name.
 type Table struct {
-	now func() time.Duration
+	now      func() time.Duration
+	launcher Launcher
+	patience time.Duration // execPatience; tests have less
 
 	mu    sync.Mutex // held across fork and registration: see reapOne
 	procs map[string]*entry
@@ -34,9 +36,11 @@ type entry struct {
 	drained chan struct{} // closed when both outputs reached their end
 }
 
-// NewTable makes an empty table; now is the time since boot.
-func NewTable(now func() time.Duration) *Table {
-	return &Table{now: now, procs: map[string]*entry{}}
+// NewTable makes an empty table; now is the time since boot. With the zero
+// Launcher, whoever starts a program on a disk waits for the disk, and so does
+// everybody else.
+func NewTable(now func() time.Duration, l Launcher) *Table {
+	return &Table{now: now, launcher: l, patience: execPatience, procs: map[string]*entry{}}
 }
 
 // Output is who reads what a child writes, each to the end, without waiting
@@ -48,26 +52,54 @@ type Output struct {
 
 // Start runs spec in a session of its own, with stdin from /dev/null and extra
 // as file descriptors 3 and up (closed here afterwards). It refuses a name that
-// still runs: a second incarnation beside the first is never right.
+// still runs: a second incarnation beside the first is never right. A program
+// on a disk that does not answer is a process already.
 func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error) {
 	defer closeAll(extra)
 	if spec.Name == "" || spec.Path == "" || len(spec.Argv) == 0 {
 		return Process{}, fmt.Errorf("start %q: a name and a command are needed", spec.Name)
 	}
+	if !t.launcher.launches(spec.Path) {
+		_, p, err := t.start(spec, spec, out, extra)
+		return p, err
+	}
+	word, theirs, err := os.Pipe()
+	if err != nil {
+		return Process{}, fmt.Errorf("start %s: make pipe: %w", spec.Name, err)
+	}
+	files := append(slices.Clone(extra), theirs)
+	run := Spec{Path: t.launcher.Path, Argv: t.launcher.argv(spec, 2+len(files)), Env: spec.Env}
+	e, p, err := t.start(spec, run, out, files)
+	theirs.Close()
+	if err != nil {
+		word.Close()
+		return Process{}, err
+	}
+	if err := launched(word, t.patience); err != nil {
+		<-e.exited // which it does by itself
+		t.forget(e)
+		return Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	return p, nil
+}
+
+// start runs the command of run as the process that spec describes, and enters
+// it into the table: its row, and what stood there at the start.
+func (t *Table) start(spec, run Spec, out Output, extra []*os.File) (*entry, Process, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.procs[spec.Name]; e != nil && e.Running() {
-		return Process{}, fmt.Errorf("start %s: already runs as pid %d, incarnation %d", spec.Name, e.PID, e.Incarnation)
+		return nil, Process{}, fmt.Errorf("start %s: already runs as pid %d, incarnation %d", spec.Name, e.PID, e.Incarnation)
 	}
 	pipes, err := newPipes()
 	if err != nil {
-		return Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
+		return nil, Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	pid, err := fork(spec, append([]*os.File{pipes.null, pipes.outW, pipes.errW}, extra...))
+	pid, err := fork(run, append([]*os.File{pipes.null, pipes.outW, pipes.errW}, extra...))
 	closeAll([]*os.File{pipes.null, pipes.outW, pipes.errW})
 	if err != nil {
 		closeAll([]*os.File{pipes.outR, pipes.errR})
-		return Process{}, fmt.Errorf("start %s: exec %s: %w", spec.Name, spec.Path, err)
+		return nil, Process{}, fmt.Errorf("start %s: exec %s: %w", spec.Name, run.Path, err)
 	}
 	shareOOM(pid)
 	e := &entry{
@@ -77,7 +109,16 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 	}
 	t.procs[spec.Name] = e
 	go pipes.drain(out, e.drained)
-	return e.Process, nil
+	return e, e.Process, nil
+}
+
+// forget takes a process out of the table that never became what was asked for.
+func (t *Table) forget(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.procs[e.Name] == e {
+		delete(t.procs, e.Name)
+	}
 }
 
 func fork(spec Spec, files []*os.File) (int, error) {

@@ -18,6 +18,12 @@ import (
 
 // TestMain makes this process the reaper of its orphans, as PID 1 is.
 func TestMain(m *testing.M) {
+	if os.Args[0] == launchMark {
+		if os.Args[3] == hungProgram {
+			select {}
+		}
+		Launch(os.Args[1:])
+	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "become subreaper:", err)
 		os.Exit(1)
@@ -52,11 +58,16 @@ func discard() Output {
 // reaping runs a table with its reaper until the test ends.
 func reaping(t *testing.T) (*Table, context.Context) {
 	t.Helper()
+	return reapingWith(t, Launcher{})
+}
+
+func reapingWith(t *testing.T, l Launcher) (*Table, context.Context) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	start := time.Now()
-	table := NewTable(func() time.Duration { return time.Since(start) })
+	table := NewTable(func() time.Duration { return time.Since(start) }, l)
 	done := make(chan struct{})
 	go func() { defer close(done); table.Reap(ctx, sigchld) }()
 	t.Cleanup(func() { cancel(); <-done; signal.Stop(sigchld) })

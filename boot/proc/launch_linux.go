@@ -1,0 +1,77 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Launcher is how the own program is started so that it becomes another one.
+//
+// Whoever forks with CLONE_VFORK stands still until the child has executed its
+// program, and in Go that holds up the garbage collector, and so the whole of
+// init. A program on a disk that hangs would do that for ever. So init starts
+// only its own program, which lies in memory, and that one waits for the disk.
+type Launcher struct {
+	Path string // of the own program
+	Mark string // argv[0] by which it knows that it has to call Launch
+}
+
+// execPatience is how long Start waits for the word that the program runs: a
+// slow USB stick gives a megabyte within a second or two.
+const execPatience = 10 * time.Second
+
+// launches tells whether a program has to be started by way of the launcher.
+func (l Launcher) launches(path string) bool { return l.Path != "" && path != l.Path }
+
+// argv makes the launcher become spec's program; the word that it did comes
+// through the file descriptor with this number.
+func (l Launcher) argv(spec Spec, fd int) []string {
+	return append([]string{l.Mark, strconv.Itoa(fd), spec.Dir, spec.Path}, spec.Argv...)
+}
+
+// exitNoExec is the exit status of a launcher that could not become the
+// program, as shells have it.
+const exitNoExec = 127
+
+// Launch becomes the program that a Table has asked for, with args after the
+// mark. It does not return.
+func Launch(args []string) {
+	if len(args) < 4 {
+		os.Exit(exitNoExec)
+	}
+	fd, err := strconv.Atoi(args[0])
+	if err != nil {
+		os.Exit(exitNoExec)
+	}
+	unix.CloseOnExec(fd) // its end is the word that the program runs
+	if dir := args[1]; dir != "" {
+		err = os.Chdir(dir)
+	}
+	if err == nil {
+		err = &os.PathError{Op: "exec", Path: args[2], Err: syscall.Exec(args[2], args[3:], os.Environ())}
+	}
+	_, _ = unix.Write(fd, []byte(err.Error())) // if nobody reads it, there is still the exit status
+	os.Exit(exitNoExec)
+}
+
+// launched waits for the word of a launcher. nil: the program runs, or does not
+// yet, because its disk has not answered for a while.
+func launched(word *os.File, patience time.Duration) error {
+	defer word.Close()
+	_ = word.SetReadDeadline(time.Now().Add(patience)) // a pipe has one
+	text, err := io.ReadAll(io.LimitReader(word, 4096))
+	if len(text) > 0 {
+		return errors.New(string(text))
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("hear of exec: %w", err)
+	}
+	return nil
+}
