@@ -37,6 +37,9 @@ func (n *Node) status() *clusterv1.NodeStatus {
 	if crashes, err := n.init.Crashes(ctx); err == nil {
 		s.AgentCrashes, s.LastCrash = crashes.Count, crashes.Last
 	}
+	if last, err := n.init.LastBoot(ctx); err == nil {
+		s.LastBootEnd, s.LastBootReason = last.End, last.Reason
+	}
 	if consoles, err := n.init.Consoles(ctx); err == nil {
 		for _, c := range consoles {
 			s.Consoles = append(s.Consoles, &clusterv1.ConsoleStatus{

@@ -161,7 +161,7 @@ func TestHeartbeatTextIsCleaned(t *testing.T) {
 	c := startController(t, Config{})
 	n := enrolled(c, "n1")
 	long := strings.Repeat("ä", 4096)
-	st := &clusterv1.NodeStatus{Stage: "join\x1b[31m\n", Reason: long, LastCrash: "a\x00b",
+	st := &clusterv1.NodeStatus{Stage: "join\x1b[31m\n", Reason: long, LastCrash: "a\x00b", LastBootEnd: "power\x00loss", LastBootReason: "a\nb",
 		Addresses: []string{"10.0.0.1", "<script>", "fe80::1%eth0"}, ApiAddresses: []string{"10.0.0.1:1", "10.0.0.1"}, Uptime: &durationpb.Duration{Seconds: -1, Nanos: 1}}
 	for range 40 {
 		st.Consoles = append(st.Consoles, &clusterv1.ConsoleStatus{Name: "tty\t0"})
@@ -169,7 +169,8 @@ func TestHeartbeatTextIsCleaned(t *testing.T) {
 	}
 	n.join(c, "b\r1", st)
 	got := c.show("n1")
-	if got.GetBootId() != "b?1" || got.GetStatus().GetStage() != "join?[31m?" || got.GetStatus().GetLastCrash() != "a?b" {
+	if got.GetBootId() != "b?1" || got.GetStatus().GetStage() != "join?[31m?" || got.GetStatus().GetLastCrash() != "a?b" ||
+		got.GetStatus().GetLastBootEnd() != "power?loss" || got.GetStatus().GetLastBootReason() != "a?b" {
 		t.Errorf("got %v", got)
 	}
 	if reason := got.GetStatus().GetReason(); len(reason) > maxReason || !strings.HasSuffix(reason, "ä...") {

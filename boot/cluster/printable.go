@@ -52,6 +52,9 @@ func cleanStatus(st *clusterv1.NodeStatus) *clusterv1.NodeStatus {
 		Binding:      printable(st.GetBinding(), maxBuildID),
 		AgentCrashes: st.GetAgentCrashes(),
 		LastCrash:    printable(st.GetLastCrash(), maxReason),
+
+		LastBootEnd:    printable(st.GetLastBootEnd(), maxName),
+		LastBootReason: printable(st.GetLastBootReason(), maxReason),
 	}
 	if st.GetUptime().IsValid() {
 		clean.Uptime = proto.CloneOf(st.GetUptime())

@@ -6,10 +6,13 @@ import (
 	"strings"
 )
 
+// ErrNoDisk: there is no state partition.
+var ErrNoDisk = errors.New("no state partition")
+
 // Evidence is what this boot finds of the one before it.
 type Evidence struct {
 	Journal   Entry
-	Err       error    // of reading the journal; ErrBlank: no boot wrote one
+	Err       error    // of reading the journal; ErrBlank: no boot wrote one; ErrNoDisk
 	Pending   []Stored // records that the cluster does not have yet
 	Harvested []Stored // those of them that pstore had kept until now
 	Watchdog  bool     // the hardware says that it reset the machine
@@ -34,6 +37,9 @@ type Verdict struct {
 	End  End
 	Boot string // its id; empty when unknown
 	Text string
+	// Uncounted: it was restarted by what could not count that, the hardware
+	// or the kernel.
+	Uncounted bool
 }
 
 // Judge weighs the evidence, the strongest first: who says that it ended a boot
@@ -52,12 +58,18 @@ func Judge(e Evidence) Verdict {
 		v.End, v.Text = AgentCrash, e.Journal.Reason
 	case e.Err == nil && e.Journal.Clean:
 		v.End, v.Text = Clean, e.Journal.Reason
+		if e.Watchdog {
+			v.Text += "; that hung, and the hardware watchdog reset the machine"
+		}
 	case init != nil:
 		v.End, v.Text = InitCrash, init.Reason
 	case panicked != nil:
 		v.End, v.Text = panicEnd(panicked.Reason)
+		v.Uncounted = true
 	case e.Watchdog:
-		v.End, v.Text = WatchdogEnd, "the hardware watchdog reset the machine"
+		v.End, v.Text, v.Uncounted = WatchdogEnd, "the hardware watchdog reset the machine", true
+	case errors.Is(e.Err, ErrNoDisk):
+		v.End, v.Text = Unknown, "the state partition, which would tell, is not there"
 	case errors.Is(e.Err, ErrBlank):
 		v.End, v.Text = Unknown, "no boot before this one is on record"
 	case e.Err != nil:

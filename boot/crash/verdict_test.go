@@ -44,11 +44,21 @@ func TestJudge(t *testing.T) {
 			"previous boot 11111111: watchdog: Software Watchdog Timer expired"},
 		{"hardware watchdog", Evidence{Journal: running, Watchdog: true},
 			"previous boot 11111111: watchdog: the hardware watchdog reset the machine"},
+		{"ordered stop that hung", Evidence{Journal: Entry{BootID: boot, Clean: true, Reason: "reboot: SIGTERM"}, Watchdog: true},
+			"previous boot 11111111: clean: reboot: SIGTERM; that hung, and the hardware watchdog reset the machine"},
+		{"no disk", Evidence{Err: ErrNoDisk}, "previous boot ?: unknown: the state partition, which would tell, is not there"},
+		{"no disk, a panic", Evidence{Err: ErrNoDisk, Harvested: panicked("sysrq")}, "previous boot ?: kernel panic: sysrq"},
 		{"first boot", Evidence{Err: ErrBlank}, "previous boot ?: unknown: no boot before this one is on record"},
 		{"torn journal", Evidence{Err: errors.New("boot journal: corrupt")}, "previous boot ?: unknown: boot journal: corrupt"},
 	} {
-		if got := Judge(c.e).String(); got != c.want {
+		v := Judge(c.e)
+		if got := v.String(); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+		// init and warden count what they do; an agent's crash is no restart.
+		byOthers := v.End == WatchdogEnd || v.End == KernelDeath || strings.Contains(v.Text, "Attempted to kill init")
+		if v.Uncounted != byOthers {
+			t.Errorf("%s: uncounted is %t", c.name, v.Uncounted)
 		}
 	}
 }

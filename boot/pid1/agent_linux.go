@@ -82,11 +82,12 @@ func (i *Init) forgive(ctx context.Context) {
 		if lived < loopWindow {
 			continue
 		}
-		n, err := bounded(diskPatience, i.forced.count)
+		i.calm(0)
+		n, err := i.forced.ask(i.forced.count)
 		if err == nil && n > 0 {
-			_, err = bounded(diskPatience, func() (struct{}, error) { return struct{}{}, i.forced.set(0) })
+			_, err = i.forced.ask(i.forced.put(0))
 		}
-		if err == nil || errors.Is(err, errNoAnswer) {
+		if err == nil {
 			return
 		}
 	}

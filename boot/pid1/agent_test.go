@@ -263,7 +263,7 @@ func TestReportsAreProgress(t *testing.T) {
 // once it has been up for long enough, and only if that can be counted.
 func TestLoopEndsInReboot(t *testing.T) {
 	i, _ := newTestInit(t, "two")
-	i.forced = ledger{t.TempDir(), "reboots"}
+	i.forced = newLedger(t.TempDir(), "reboots")
 	if i.leaveLoop() {
 		t.Error("reboots without a count")
 	}

@@ -32,6 +32,14 @@ const (
 	uncounted = time.Minute
 )
 
+// dogPatience is what the watchdog gets to wait after so many forced reboots in
+// a row, seconds: a machine that hangs as soon as it is up must not be reset
+// once a minute for ever. Ten minutes is what the weaker chips can count.
+func dogPatience(forced int) int {
+	const most = 600
+	return min(max(watchdogTimeout, int(earliest(forced)/time.Second)), most)
+}
+
 // earliest is the uptime before which the machine must not be rebooted by
 // force, after so many forced reboots in a row. A machine that is up for that
 // long between two of them makes no storm, whatever makes it die.

@@ -1,9 +1,11 @@
 package pid1
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -55,11 +57,11 @@ func newDisk(t *testing.T) ledger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return ledger{"/dev/shm", filepath.Join(filepath.Base(dir), "reveille/reboots")}
+	return newLedger("/dev/shm", filepath.Join(filepath.Base(dir), "reveille/reboots"))
 }
 
 func TestLedger(t *testing.T) {
-	l := ledger{t.TempDir(), "reveille/reboots"}
+	l := newLedger(t.TempDir(), "reveille/reboots")
 	if _, err := l.count(); err != errNoPartition {
 		t.Errorf("counted on no partition: %v", err)
 	}
@@ -95,6 +97,28 @@ func TestLedger(t *testing.T) {
 	if n, err := l.count(); n != 0 || err != nil {
 		t.Errorf("of rubbish: %d, %v", n, err)
 	}
+}
+
+// TestOneQuestionToAHungDisk: however often a crash loop asks, one thread hangs.
+func TestOneQuestionToAHungDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger("/", "none")
+		hang, hung := make(chan struct{}), 0
+		question := func() (int, error) { hung++; <-hang; return 7, nil }
+		for range 10 {
+			if _, err := l.ask(question); !errors.Is(err, errNoAnswer) {
+				t.Errorf("an answer: %v", err)
+			}
+		}
+		if hung != 1 {
+			t.Errorf("%d threads hang", hung)
+		}
+		close(hang) // the disk comes back
+		synctest.Wait()
+		if n, err := l.ask(question); n != 7 || err != nil {
+			t.Errorf("got %d, %v", n, err)
+		}
+	})
 }
 
 func TestBoundedGivesUp(t *testing.T) {

@@ -3,7 +3,9 @@ package pid1
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,12 +24,26 @@ type setting struct{ name, value string }
 //     process that init does not know, started by the kernel at a bad moment.
 func settings(cmdline string) []setting {
 	s := []setting{{"kernel/panic_on_oops", "1"}, {"kernel/core_pattern", "/run/core.%e"}, {"kernel/core_uses_pid", "0"}}
+	return append(s, panicSetting(cmdline, 0)...)
+}
+
+// panicSetting is how long a kernel that panics waits until it restarts the
+// machine, after so many forced reboots in a row; none where the command line
+// says it.
+func panicSetting(cmdline string, forced int) []setting {
 	for word := range strings.FieldsSeq(cmdline) {
 		if strings.HasPrefix(word, "panic=") {
-			return s
+			return nil
 		}
 	}
-	return append(s, setting{"kernel/panic", "10"})
+	return []setting{{"kernel/panic", strconv.Itoa(max(10, int(earliest(forced)/time.Second)))}}
+}
+
+func (s setting) apply() error {
+	if err := os.WriteFile("/proc/sys/"+s.name, []byte(s.value), 0); err != nil {
+		return fmt.Errorf("set %s: %w", s.name, err)
+	}
+	return nil
 }
 
 // maxCore bounds a core dump, bytes: two of them fit into the smallest
@@ -42,8 +58,8 @@ func settleKernel() (problems []error) {
 		problems = append(problems, fmt.Errorf("read kernel command line: %w", err))
 	}
 	for _, s := range settings(string(cmdline)) {
-		if err := os.WriteFile("/proc/sys/"+s.name, []byte(s.value), 0); err != nil {
-			problems = append(problems, fmt.Errorf("set %s: %w", s.name, err))
+		if err := s.apply(); err != nil {
+			problems = append(problems, err)
 		}
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: maxCore}); err != nil {

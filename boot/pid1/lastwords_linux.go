@@ -209,7 +209,7 @@ func (w *warden) waitForTurn(tell func(console.Level, string)) {
 			tell(console.Error, fmt.Sprintf("init is dead; rebooting in %s, so as not to make a storm of reboots", wait.Round(time.Second)))
 		}
 		_ = dog.feed() // if it fails, it restarts the machine, which is what we wait for
-		<-time.After(min(wait, feedEvery))
+		<-time.After(min(wait, dog.interval()))
 	}
 }
 

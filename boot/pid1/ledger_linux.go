@@ -7,18 +7,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 )
 
-// ledger counts the forced reboots in a row on the state partition. Its calls
-// may wait for the disk: bounded calls them.
+// ledger counts the forced reboots in a row on the state partition. count and
+// set may wait for the disk; ask calls them.
 type ledger struct {
-	mount string // where the partition is mounted
-	name  string // the file, below it
+	mount  string // where the partition is mounted
+	name   string // the file, below it
+	asking *atomic.Bool
 }
 
+func newLedger(mount, name string) ledger { return ledger{mount, name, new(atomic.Bool)} }
+
 // forced is the machine's ledger; the agent mounts the partition (boot).
-var forced = ledger{"/run/reveille/state", "reveille/reboots"}
+var forced = newLedger("/run/reveille/state", "reveille/reboots")
 
 // ledgerFormat has a fixed length, so that a new count overwrites the old one
 // within one sector, which a disk writes whole or not at all.
@@ -85,9 +89,27 @@ const diskPatience = 5 * time.Second
 
 var errNoAnswer = errors.New("no answer of the disk")
 
+// ask runs count or set, and stops waiting after diskPatience with errNoAnswer.
+// One that is still not answered holds a thread; so there is no second question
+// until then.
+func (l ledger) ask(f func() (int, error)) (int, error) {
+	if !l.asking.CompareAndSwap(false, true) {
+		return 0, fmt.Errorf("%w to the last question", errNoAnswer)
+	}
+	return bounded(diskPatience, func() (int, error) {
+		defer l.asking.Store(false)
+		return f()
+	})
+}
+
+// put makes set a question.
+func (l ledger) put(n int) func() (int, error) {
+	return func() (int, error) { return n, l.set(n) }
+}
+
 // bounded runs f, which may wait for a disk, and stops waiting after d with
-// errNoAnswer. What does not answer goes on being a thread: whoever tries
-// again and again must stop at that error.
+// errNoAnswer. What does not answer goes on being a thread: nobody may try that
+// again and again.
 func bounded[T any](d time.Duration, f func() (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -111,15 +133,14 @@ func bounded[T any](d time.Duration, f func() (T, error)) (T, error) {
 // long enough for it; at is the uptime. Its error says that the count is not
 // kept; then only at tells a storm from a single death.
 func (l ledger) force(at time.Duration) (now bool, wait time.Duration, err error) {
-	n, err := bounded(diskPatience, l.count)
+	n, err := l.ask(l.count)
 	if err != nil {
 		return at >= uncounted, max(uncounted-at, 0), err
 	}
 	if wait = earliest(n) - at; wait > 0 {
 		return false, wait, nil
 	}
-	_, err = bounded(diskPatience, func() (struct{}, error) { return struct{}{}, l.set(n + 1) })
-	if err != nil {
+	if _, err = l.ask(l.put(n + 1)); err != nil {
 		return at >= uncounted, max(uncounted-at, 0), err
 	}
 	return true, 0, nil

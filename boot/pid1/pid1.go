@@ -48,8 +48,11 @@ type Init struct {
 	note    *os.File           // where the warden reads the stage when init is dead; nil without a warden
 
 	hungAfter time.Duration // hungAfter; tests have less patience
+	sysctl    func(setting) error
 	begun     time.Time
 	turned    atomic.Int64 // when the loop last turned, since begun
+	stepUntil atomic.Int64 // when the present step of the stop is over, since begun; 0 before the stop
+	inRow     atomic.Int64 // forced reboots before this boot
 
 	mu         sync.Mutex
 	progress   proc.Progress
@@ -71,12 +74,14 @@ func newInit(o Options) *Init {
 		forced:  forced,
 
 		hungAfter: hungAfter,
+		sysctl:    setting.apply,
 		begun:     time.Now(),
 	}
 	i.heard, i.agentBegun = i.begun, i.begun
 	i.newest = i.log.Newest(console.Warn, keptRecent)
 	i.screens = console.NewEngine(i.log, console.Options{State: i.state, Threshold: console.Info})
 	i.records = newRecorder(bootID, newRecordDisk(o.BuildID), i.say)
+	i.records.judged = i.judged
 	return i
 }
 
@@ -104,7 +109,7 @@ func Run(o Options) {
 	go i.table.Reap(context.Background(), sigchld) // to the very end: an ordered stop waits for exits
 	go i.obey(heard)
 	go i.watchButtons(ctx)
-	go i.keepWatchdog(ctx)
+	go i.keepWatchdog()
 	go i.records.run()
 	go i.keepAgent(ctx)
 	go i.forgive(ctx)

@@ -26,6 +26,7 @@ type recorder struct {
 	say    func(console.Level, string, ...any)
 	bootID func() string
 	disk   recordDisk
+	judged func(crash.Verdict) // told of the boot before this one, in run's goroutine
 
 	wake chan struct{}  // something to write, or a disk to look at
 	ends chan endOfBoot // the ordered stop
@@ -33,7 +34,7 @@ type recorder struct {
 	mu      sync.Mutex
 	pending []*pendingRecord // oldest first
 	gone    []string         // acknowledged or pushed out, and perhaps still on the disk
-	verdict string           // how the boot before this one ended; empty while unknown
+	verdict *crash.Verdict   // on the boot before this one; nil until there is one
 }
 
 type pendingRecord struct {
@@ -50,7 +51,7 @@ type endOfBoot struct {
 
 func newRecorder(bootID func() string, disk recordDisk, say func(console.Level, string, ...any)) *recorder {
 	return &recorder{
-		say: say, bootID: bootID, disk: disk,
+		say: say, bootID: bootID, disk: disk, judged: func(crash.Verdict) {},
 		wake: make(chan struct{}, 1), ends: make(chan endOfBoot, 1),
 	}
 }
@@ -107,7 +108,10 @@ func logTail(log *console.Log) []byte {
 func (r *recorder) previous() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.verdict
+	if r.verdict == nil {
+		return ""
+	}
+	return r.verdict.Told()
 }
 
 func (r *recorder) poke() {
@@ -167,9 +171,10 @@ func (r *recorder) operations() map[string]proc.Handler {
 			r.poke()
 			return proc.Nothing{}, nil
 		}),
-		proc.OpRecords: proc.Handle(r.list),
-		proc.OpRecord:  proc.Handle(r.give),
-		proc.OpForget:  proc.Handle(r.forget),
+		proc.OpRecords:  proc.Handle(r.list),
+		proc.OpRecord:   proc.Handle(r.give),
+		proc.OpForget:   proc.Handle(r.forget),
+		proc.OpLastBoot: proc.Handle(r.lastBoot),
 	}
 }
 
@@ -205,6 +210,15 @@ func (r *recorder) forget(_ context.Context, id proc.RecordID) (proc.Nothing, er
 	r.mu.Unlock()
 	r.poke()
 	return proc.Nothing{}, nil
+}
+
+func (r *recorder) lastBoot(context.Context, proc.Nothing) (proc.LastBoot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdict == nil {
+		return proc.LastBoot{}, nil
+	}
+	return proc.LastBoot{End: string(r.verdict.End), Reason: r.verdict.Text}, nil
 }
 
 // endJournal bounds the wait for a disk at an ordered stop.

@@ -28,18 +28,22 @@ type recordDisk struct {
 	pmsg     string // "/dev/pmsg0"
 	watchdog string // a pattern: "/sys/class/watchdog/*/bootstatus"
 	build    string
+	missing  time.Time // when a partition that is not there by then is missed
 
 	// Of the one goroutine that works.
 	store   *crash.Store // nil until the partition is there
 	begun   bool         // this boot stands in the journal
+	missed  bool         // there was no partition for a while
+	read    bool         // pstore is in harvest
 	harvest crash.Harvest
-	trouble string // with the disk, said once
-	few     bool   // slots, said once
+	found   []crash.Stored // what pstore had, for the verdict
+	trouble string         // with the disk, said once
+	few     bool           // slots, said once
 }
 
 func newRecordDisk(build string) recordDisk {
 	return recordDisk{
-		dir: crash.Dir, mounted: stateMounted, build: build,
+		dir: crash.Dir, mounted: stateMounted, build: build, missing: time.Now().Add(missAfter),
 		pstore: "/sys/fs/pstore", pmsg: "/dev/pmsg0", watchdog: "/sys/class/watchdog/*/bootstatus",
 	}
 }
@@ -65,6 +69,9 @@ const (
 	// lookForDisk is how often an init whose agent has not said so looks
 	// whether the partition is mounted: two stat(2).
 	lookForDisk = 5 * time.Second
+	// missAfter is when a state partition is missed that is not mounted yet: the
+	// agent gives a slow USB disk 10 s after its first look.
+	missAfter = 45 * time.Second
 	// tryDisk is how long a disk that refused has until it is asked again.
 	tryDisk = time.Minute
 	// nothingToDo is a wait that only a wake ends.
@@ -77,6 +84,7 @@ func (r *recorder) work() time.Duration {
 	d := &r.disk
 	if d.store == nil {
 		if !d.mounted() {
+			r.missDisk()
 			return lookForDisk
 		}
 		r.openDisk()
@@ -105,22 +113,62 @@ func (r *recorder) openDisk() {
 		r.say(console.Warn, "%v, going on without it", err)
 	}
 	d.store = store
+	r.readPstore()
+	r.takeOver(found)
+	entry, err := crash.Journal{Dir: d.dir}.Read()
+	r.judge(crash.Evidence{Journal: entry, Err: err, Pending: found})
+	d.found = nil
+}
+
+// missDisk says, once, that there is no disk, and does what can be done without:
+// the kernel's storage is read, and given back when the cluster has what it held.
+func (r *recorder) missDisk() {
+	d := &r.disk
+	if !d.missed && time.Now().Before(d.missing) {
+		return
+	}
+	if !d.missed {
+		d.missed = true
+		r.say(console.Warn, "no state partition so far; crash records are kept in memory only, and no boot knows how this one ends; going on")
+		r.readPstore()
+		r.takeOver(nil)
+		r.judge(crash.Evidence{Err: crash.ErrNoDisk})
+	}
+	r.clearPstore()
+}
+
+// readPstore reads what the kernel kept, the first time it is called.
+func (r *recorder) readPstore() {
+	d := &r.disk
+	if d.read {
+		return
+	}
+	d.read = true
+	var err error
 	if d.harvest, err = crash.ReadPstore(os.DirFS(d.pstore)); err != nil {
 		r.say(console.Warn, "%v, going on without it", err)
 	}
-	r.takeOver(found)
-	entry, err := crash.Journal{Dir: d.dir}.Read()
-	v := crash.Judge(crash.Evidence{
-		Journal: entry, Err: err, Pending: found, Harvested: d.harvest.Records, Watchdog: watchdogFired(d.watchdog),
-	})
+	d.found = d.harvest.Records
+}
+
+// judge says how the boot before this one ended. A disk that comes late may
+// tell more.
+func (r *recorder) judge(e crash.Evidence) {
+	e.Harvested, e.Watchdog = r.disk.found, watchdogFired(r.disk.watchdog)
+	v := crash.Judge(e)
+	if old := r.verdict; old != nil && (v.End == old.End || v.End == crash.Unknown) {
+		r.judged(*old) // with a disk now
+		return
+	}
 	level := console.Warn
-	if v.End == crash.Clean || errors.Is(err, crash.ErrBlank) && v.End == crash.Unknown {
-		level = console.Info
+	if v.End == crash.Clean || v.End == crash.Unknown && (errors.Is(e.Err, crash.ErrBlank) || errors.Is(e.Err, crash.ErrNoDisk)) {
+		level = console.Info // for a disk that is not there, there is a warning
 	}
 	r.say(level, "%s", v)
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.verdict = v.Told()
+	r.verdict = &v
+	r.mu.Unlock()
+	r.judged(v)
 }
 
 // begin puts this boot into the journal, in place of the one before it.
@@ -151,7 +199,9 @@ func (r *recorder) takeOver(found []crash.Stored) {
 		}
 	}
 	for _, p := range own {
-		r.insert(p)
+		if !slices.ContainsFunc(found, p.SameDeath) { // else pmsg was read before the disk came
+			r.insert(p)
+		}
 	}
 }
 

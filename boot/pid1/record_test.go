@@ -27,9 +27,12 @@ type machine struct {
 	boots    int
 	mounted  bool
 	readOnly bool // the partition's folder cannot be made
+	patience time.Duration
 }
 
-func newMachine(t *testing.T) *machine { return &machine{t: t, dir: t.TempDir(), mounted: true} }
+func newMachine(t *testing.T) *machine {
+	return &machine{t: t, dir: t.TempDir(), mounted: true, patience: time.Hour}
+}
 
 // said is a log of lines.
 type said struct {
@@ -61,7 +64,7 @@ func (m *machine) boot() (*recorder, *said) {
 	r := newRecorder(func() string { return id }, recordDisk{
 		dir: dir, mounted: func() bool { return m.mounted }, build: "test",
 		pstore: filepath.Join(m.dir, "pstore"), pmsg: filepath.Join(m.dir, "pmsg0"),
-		watchdog: filepath.Join(m.dir, "watchdog*"),
+		watchdog: filepath.Join(m.dir, "watchdog*"), missing: time.Now().Add(m.patience),
 	}, log.say)
 	return r, log
 }
@@ -375,6 +378,80 @@ func TestNearlyFullDiskIsSaidOnce(t *testing.T) {
 	}
 }
 
+// panics leaves a kernel's last words in pstore.
+func (m *machine) panics() (dump string) {
+	m.t.Helper()
+	dump = filepath.Join(m.dir, "pstore", "dmesg-ramoops-0")
+	if err := os.Mkdir(filepath.Dir(dump), 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(dump, []byte("Panic#1 Part1\n<0>[    2.1] Kernel panic - not syncing: sysrq triggered crash\n"), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	return dump
+}
+
+// TestNoDisk: one warning, and the verdict by what the kernel kept, which is
+// given back when the cluster has it.
+func TestNoDisk(t *testing.T) {
+	m := newMachine(t)
+	m.mounted, m.patience = false, 0
+	dump := m.panics()
+	r, log := m.boot()
+	judged := 0
+	r.judged = func(v crash.Verdict) {
+		if judged++; v.End != crash.KernelDeath || !v.Uncounted {
+			t.Errorf("judged %+v", v)
+		}
+	}
+	want := []string{
+		"W no state partition so far; crash records are kept in memory only, and no boot knows how this one ends; going on",
+		"W previous boot ?: kernel panic: sysrq triggered crash",
+	}
+	for range 3 {
+		if wait := r.work(); wait != lookForDisk {
+			t.Errorf("looks again in %s", wait)
+		}
+	}
+	wantLines(t, log, want...)
+	if _, err := os.Stat(dump); err != nil {
+		t.Error("the dump is gone before the cluster has it")
+	}
+	if last, err := r.lastBoot(t.Context(), proc.Nothing{}); err != nil || last.End != "kernel panic" || last.Reason == "" {
+		t.Errorf("last boot %+v, %v", last, err)
+	}
+	if _, err := r.forget(t.Context(), proc.RecordID{ID: r.ids(t)}); err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+	if _, err := os.Stat(dump); !os.IsNotExist(err) {
+		t.Errorf("the dump is still there: %v", err)
+	}
+	// The disk comes after all. It has no journal, so it knows nothing better.
+	m.mounted = true
+	r.work()
+	wantLines(t, log, want...)
+	if got := r.ids(t); got != "" || judged != 2 {
+		t.Errorf("pending %s, judged %d times", got, judged)
+	}
+}
+
+// TestDiskComesLate, and tells what nobody knew without it.
+func TestDiskComesLate(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+	m.mounted, m.patience = false, 0
+	r, log := m.boot()
+	r.work()
+	m.mounted = true
+	r.work()
+	lines := strings.Split(log.String(), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], "I previous boot ?: unknown: ") || !strings.Contains(lines[2], "W previous boot boot1: power loss: ") {
+		t.Errorf("said\n%s", log)
+	}
+}
+
 // TestPstoreIsHarvested: the kernel's dump becomes a record, the verdict, and
 // pstore is cleared once the record is safe.
 func TestPstoreIsHarvested(t *testing.T) {
@@ -383,13 +460,7 @@ func TestPstoreIsHarvested(t *testing.T) {
 	r.work()
 
 	r, log := m.boot()
-	dump := filepath.Join(m.dir, "pstore", "dmesg-ramoops-0")
-	if err := os.Mkdir(filepath.Dir(dump), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dump, []byte("Panic#1 Part1\n<0>[    2.1] Kernel panic - not syncing: sysrq triggered crash\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dump := m.panics()
 	r.work()
 	id := r.ids(t)
 	wantLines(t, log, "W previous boot boot1: kernel panic: sysrq triggered crash",

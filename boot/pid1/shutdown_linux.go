@@ -32,15 +32,19 @@ const (
 // that nothing here can keep a machine from its reboot.
 func (i *Init) stop(r proc.Restart) {
 	time.AfterFunc(wholeStop, func() { restartMachine(r.How) })
+	i.step(2 * lastWordsIn)
 	i.mu.Lock()
 	i.ending = fmt.Sprintf("%s: %s", r.How, r.Reason)
 	i.mu.Unlock()
 	i.screens.Last(lastWordsIn, i.ending)
 	i.drawNow(lastWordsIn)
 	i.stopProcesses(killAll)
+	i.step(endJournal)
 	i.records.end(r)
 	i.info("file systems: writing back")
+	i.step(syncGrace)
 	within(syncGrace, func() { unmountDisks(); unix.Sync() })
+	i.step(lastWordsIn)
 	i.screens.Last(lastWordsIn, fmt.Sprintf("%s now", r.How))
 	restartMachine(r.How)
 }
@@ -49,8 +53,11 @@ func (i *Init) stop(r proc.Restart) {
 // its services, then the rest: asked first, then killed, with everything else
 // that runs on the machine.
 func (i *Init) stopProcesses(killAll func()) {
+	i.step(agentGrace)
 	i.askToEnd(agentGrace, func(p proc.Process) bool { return p.Name == proc.AgentName })
+	i.step(termGrace)
 	i.askToEnd(termGrace, func(p proc.Process) bool { return p.Name != proc.AgentName })
+	i.step(killGrace)
 	ctx, cancel := context.WithTimeout(context.Background(), killGrace)
 	defer cancel()
 	killAll()

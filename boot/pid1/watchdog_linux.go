@@ -1,7 +1,6 @@
 package pid1
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +11,8 @@ import (
 
 const (
 	watchdogDevice = "/dev/watchdog0"
-	// watchdogTimeout is longer than a whole ordered stop (18 s) and than the
-	// worst delay of a goroutine seen on a machine that swaps or prints.
+	// watchdogTimeout is longer than the worst delay of a goroutine seen on a
+	// machine that swaps or prints.
 	watchdogTimeout = 60 // seconds
 	// feedEvery is a twelfth of that: eleven late turns are forgiven.
 	feedEvery = watchdogTimeout / 12 * time.Second
@@ -27,23 +26,44 @@ const wdiocSetTimeout = 0xc0045706
 // given the magic character that would disarm it.
 type watchdog struct {
 	fd      int
-	seconds int // what the driver made of watchdogTimeout
+	asked   int // seconds, and
+	seconds int // what the driver made of it
 }
 
 // openWatchdog arms the watchdog. os.ErrNotExist: the machine has none, or its
 // driver is not loaded yet; EBUSY: somebody else feeds it.
-func openWatchdog() (*watchdog, error) {
-	fd, err := unix.Open(watchdogDevice, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+func openWatchdog() (*watchdog, error) { return openWatchdogAt(watchdogDevice) }
+
+func openWatchdogAt(path string) (*watchdog, error) {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", watchdogDevice, err)
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	w := &watchdog{fd: fd, seconds: watchdogTimeout}
-	// A driver with a fixed timeout refuses; then that is fed just as well.
-	_ = unix.IoctlSetPointerInt(fd, wdiocSetTimeout, watchdogTimeout)
-	if s, err := unix.IoctlGetInt(fd, unix.WDIOC_GETTIMEOUT); err == nil {
+	w.allow(watchdogTimeout)
+	return w, nil
+}
+
+// allow asks for another timeout, seconds, if it is another one.
+func (w *watchdog) allow(seconds int) {
+	if w.asked == seconds {
+		return
+	}
+	w.asked = seconds
+	// A driver with a fixed timeout refuses, or one that cannot count so far;
+	// then what it has is fed just as well.
+	_ = unix.IoctlSetPointerInt(w.fd, wdiocSetTimeout, seconds)
+	if s, err := unix.IoctlGetInt(w.fd, unix.WDIOC_GETTIMEOUT); err == nil {
 		w.seconds = s
 	}
-	return w, nil
+}
+
+// interval is how often it is fed; w may be nil. Some chips count to 10 s only.
+func (w *watchdog) interval() time.Duration {
+	if w == nil {
+		return feedEvery
+	}
+	return max(min(feedEvery, time.Duration(w.seconds)*time.Second/4), time.Second/2)
 }
 
 // feed restarts the count; w may be nil.
@@ -57,13 +77,14 @@ func (w *watchdog) feed() error {
 	return nil
 }
 
-// keepWatchdog opens the watchdog once its driver is there and feeds it as
-// long as the machine deserves it. At an ordered stop ctx ends: it is fed a
-// last time, and if the stop hangs, it ends it.
-func (i *Init) keepWatchdog(ctx context.Context) {
+// keepWatchdog opens the watchdog once its driver is there and feeds it as long
+// as the machine deserves it, through an ordered stop to the very end: what
+// hangs there, the kernel's own restart included, it ends.
+func (i *Init) keepWatchdog() {
 	var dog *watchdog
-	opened, fed := complaint{}, complaint{}
-	for pause(ctx, feedEvery) {
+	var opened, fed complaint
+	for {
+		<-time.After(dog.interval())
 		if dog == nil {
 			var err error
 			if dog, err = openWatchdog(); err != nil {
@@ -74,18 +95,33 @@ func (i *Init) keepWatchdog(ctx context.Context) {
 			}
 			i.info("watchdog %s armed: restarts the machine after %d s without a sign of life", watchdogDevice, dog.seconds)
 		}
-		if fault := i.vitals().fault(); fault != "" {
-			if fed.anew(fault[:10]) { // its first words: the rest counts up
-				i.error("%s; the watchdog is not fed and restarts the machine within %d s", fault, dog.seconds)
-			}
+		dog.allow(dogPatience(int(i.inRow.Load())))
+		if fault := i.fault(); !i.deserves(fault, i.tooSoon(), dog.seconds, &fed) {
 			continue
 		}
-		fed.anew("")
 		if err := dog.feed(); err != nil {
 			i.warn("%v", err)
 		}
 	}
-	_ = dog.feed() // the machine stops now, whatever it answers
+}
+
+// deserves tells whether the machine is to live on with a fault, "" being
+// none, and says what comes of it; wait is how long it must live on.
+func (i *Init) deserves(fault string, wait time.Duration, seconds int, fed *complaint) bool {
+	switch {
+	case fault == "":
+		fed.anew("")
+		return true
+	case wait > 0:
+		if fed.anew("later " + fault[:10]) { // its first words: the rest counts up
+			i.error("%s; restarts did not help: the next one in %s if it goes on", fault, wait.Round(time.Second))
+		}
+		return true
+	}
+	if fed.anew(fault[:10]) {
+		i.error("%s; the watchdog is not fed and restarts the machine within %d s", fault, seconds)
+	}
+	return false
 }
 
 // complaint is what was said last, and need not be repeated.

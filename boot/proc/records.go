@@ -5,10 +5,11 @@ import "context"
 // The operations on crash records. init alone writes them; the agent, which
 // may be the one that died, takes them to the cluster.
 const (
-	OpMounted = "mounted"
-	OpRecords = "records"
-	OpRecord  = "record"
-	OpForget  = "forget"
+	OpMounted  = "mounted"
+	OpRecords  = "records"
+	OpRecord   = "record"
+	OpForget   = "forget"
+	OpLastBoot = "last-boot"
 )
 
 // RecordID names a crash record (boot/crash).
@@ -19,6 +20,12 @@ type RecordID struct {
 // RawRecord is a record's bytes.
 type RawRecord struct {
 	Data []byte `json:"data"`
+}
+
+// LastBoot is how the boot before this one ended; empty while that is not known.
+type LastBoot struct {
+	End    string `json:"end,omitempty"`    // crash.End: "clean", "power loss"
+	Reason string `json:"reason,omitempty"` // one line
 }
 
 // Mounted tells init that the state partition is mounted; it would notice by
@@ -41,4 +48,9 @@ func (c *Client) Record(ctx context.Context, id string) ([]byte, error) {
 // Forget says that the cluster has the record; init removes it.
 func (c *Client) Forget(ctx context.Context, id string) error {
 	return c.c.call(ctx, OpForget, RecordID{id}, &Nothing{})
+}
+
+// LastBoot returns how the boot before this one ended.
+func (c *Client) LastBoot(ctx context.Context) (LastBoot, error) {
+	return reply[LastBoot](ctx, c, OpLastBoot, Nothing{})
 }

@@ -879,19 +879,24 @@ func (x *HeartbeatResponse) GetDirectory() *SignedDirectory {
 
 // NodeStatus is the truth a node tells about itself.
 type NodeStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                  // what it waits for, or what is wrong; empty when steady
-	Sealed        bool                   `protobuf:"varint,3,opt,name=sealed,proto3" json:"sealed,omitempty"`                                 // the config on disk is sealed by a TPM
-	Binding       string                 `protobuf:"bytes,4,opt,name=binding,proto3" json:"binding,omitempty"`                                // what the seal is bound to, e.g. "PCRs 4,7,12 (fragile)"
-	Addresses     []string               `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`                            // preferred first, without prefix length
-	ApiAddresses  []string               `protobuf:"bytes,6,rep,name=api_addresses,json=apiAddresses,proto3" json:"api_addresses,omitempty"`  // host:port of the node API
-	AgentCrashes  uint32                 `protobuf:"varint,7,opt,name=agent_crashes,json=agentCrashes,proto3" json:"agent_crashes,omitempty"` // in this boot
-	Consoles      []*ConsoleStatus       `protobuf:"bytes,8,rep,name=consoles,proto3" json:"consoles,omitempty"`
-	Uptime        *durationpb.Duration   `protobuf:"bytes,9,opt,name=uptime,proto3" json:"uptime,omitempty"`
-	LastCrash     string                 `protobuf:"bytes,10,opt,name=last_crash,json=lastCrash,proto3" json:"last_crash,omitempty"` // one line, empty when there was none in this boot
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Stage        string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	Reason       string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                  // what it waits for, or what is wrong; empty when steady
+	Sealed       bool                   `protobuf:"varint,3,opt,name=sealed,proto3" json:"sealed,omitempty"`                                 // the config on disk is sealed by a TPM
+	Binding      string                 `protobuf:"bytes,4,opt,name=binding,proto3" json:"binding,omitempty"`                                // what the seal is bound to, e.g. "PCRs 4,7,12 (fragile)"
+	Addresses    []string               `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`                            // preferred first, without prefix length
+	ApiAddresses []string               `protobuf:"bytes,6,rep,name=api_addresses,json=apiAddresses,proto3" json:"api_addresses,omitempty"`  // host:port of the node API
+	AgentCrashes uint32                 `protobuf:"varint,7,opt,name=agent_crashes,json=agentCrashes,proto3" json:"agent_crashes,omitempty"` // in this boot
+	Consoles     []*ConsoleStatus       `protobuf:"bytes,8,rep,name=consoles,proto3" json:"consoles,omitempty"`
+	Uptime       *durationpb.Duration   `protobuf:"bytes,9,opt,name=uptime,proto3" json:"uptime,omitempty"`
+	LastCrash    string                 `protobuf:"bytes,10,opt,name=last_crash,json=lastCrash,proto3" json:"last_crash,omitempty"` // one line, empty when there was none in this boot
+	// How the boot before this one ended: "clean", "agent crash", "init crash",
+	// "kernel panic", "watchdog", "power loss", "unknown"; empty while the node
+	// has not found out. And why, in one line.
+	LastBootEnd    string `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
+	LastBootReason string `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -990,6 +995,20 @@ func (x *NodeStatus) GetUptime() *durationpb.Duration {
 func (x *NodeStatus) GetLastCrash() string {
 	if x != nil {
 		return x.LastCrash
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetLastBootEnd() string {
+	if x != nil {
+		return x.LastBootEnd
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetLastBootReason() string {
+	if x != nil {
+		return x.LastBootReason
 	}
 	return ""
 }
@@ -2236,7 +2255,7 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x11HeartbeatResponse\x12=\n" +
 	"\fcluster_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
-	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\xe6\x02\n" +
+	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\xb4\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
@@ -2250,7 +2269,9 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x06uptime\x18\t \x01(\v2\x19.google.protobuf.DurationR\x06uptime\x12\x1d\n" +
 	"\n" +
 	"last_crash\x18\n" +
-	" \x01(\tR\tlastCrash\"\x87\x01\n" +
+	" \x01(\tR\tlastCrash\x12\"\n" +
+	"\rlast_boot_end\x18\v \x01(\tR\vlastBootEnd\x12(\n" +
+	"\x10last_boot_reason\x18\f \x01(\tR\x0elastBootReason\"\x87\x01\n" +
 	"\rConsoleStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rwritten_bytes\x18\x02 \x01(\x04R\fwrittenBytes\x12#\n" +

@@ -50,6 +50,7 @@ func WriteNode(w io.Writer, n Node, now time.Time) error {
 		"node API\t" + few(n.APIAddresses, len(n.APIAddresses)),
 		"agent crashes\t" + fmt.Sprint(n.AgentCrashes),
 		"last crash\t" + orDash(n.LastCrash),
+		"boot before\t" + orDash(lastBoot(n)),
 		"enrolled\t" + ago(n.Enrolled, now),
 		"config\tgeneration " + fmt.Sprint(n.ConfigGeneration),
 		"id\t" + n.ID,
@@ -89,6 +90,14 @@ func WriteRecord(w io.Writer, r Record) error {
 	}
 	_, err := fmt.Fprintf(w, "[%9.3f] %-12s  %s %s\n", r.UptimeSeconds, r.Origin, level, r.Text)
 	return err
+}
+
+// lastBoot is how the boot before this one ended, "power loss: no ordered stop".
+func lastBoot(n Node) string {
+	if n.LastBootReason == "" {
+		return n.LastBootEnd
+	}
+	return n.LastBootEnd + ": " + n.LastBootReason
 }
 
 func sealed(n Node) string {

@@ -31,6 +31,8 @@ type Node struct {
 	UptimeSeconds    float64    `json:"uptimeSeconds" yaml:"uptimeSeconds"`
 	AgentCrashes     uint32     `json:"agentCrashes" yaml:"agentCrashes"` // in this boot
 	LastCrash        string     `json:"lastCrash" yaml:"lastCrash"`
+	LastBootEnd      string     `json:"lastBootEnd" yaml:"lastBootEnd"` // of the boot before: clean, power loss, kernel panic ...
+	LastBootReason   string     `json:"lastBootReason" yaml:"lastBootReason"`
 	ConfigGeneration uint64     `json:"configGeneration" yaml:"configGeneration"`
 	Consoles         []Console  `json:"consoles" yaml:"consoles"`
 	ID               string     `json:"id" yaml:"id"`
@@ -81,6 +83,7 @@ func NodeOf(n *clusterv1.Node) Node {
 		APIAddresses:  append([]string{}, st.GetApiAddresses()...),
 		UptimeSeconds: st.GetUptime().AsDuration().Seconds(),
 		AgentCrashes:  st.GetAgentCrashes(), LastCrash: st.GetLastCrash(),
+		LastBootEnd: st.GetLastBootEnd(), LastBootReason: st.GetLastBootReason(),
 		Consoles: []Console{},
 	}
 	for _, c := range st.GetConsoles() {
