@@ -233,7 +233,7 @@ func TestHungAgent(t *testing.T) {
 			if got := i.runAgent(ctx, 1); got != "hung: no progress for 1s" {
 				t.Errorf("ended: %q", got)
 			}
-			if took := time.Since(begun); took > 8*time.Second {
+			if took := time.Since(begun); took > 20*time.Second { // 2 s on an idle machine
 				t.Errorf("took %s", took)
 			}
 			crash := texts(i, console.CrashOrigin)
