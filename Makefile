@@ -8,6 +8,8 @@ SHELL := /bin/bash
 # machines: make image KERNEL=linux-image-amd64 MODULES=metal
 KERNEL  ?= linux-image-cloud-amd64
 MODULES ?= qemu
+# What the soak tests boot besides: it has a driver for QEMU's watchdog.
+FULL_KERNEL := linux-image-amd64
 
 # A product says which commit it is of, and when that was made (seconds since
 # 1970: a node knows it cannot be earlier than this). Nothing of this machine or
@@ -19,10 +21,12 @@ GOBUILD    := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 
 # What tests, the demo and the image need, by Debian package.
 PACKAGES := qemu-system-x86 swtpm swtpm-tools dnsmasq-base radvd iproute2 gcc libc6-dev git
+# What `make soak` needs on top.
+SOAK_PACKAGES := ovmf
 # What `make proto` needs on top.
 PROTO_PACKAGES := protobuf-compiler libprotobuf-dev
 
-.PHONY: help deps image demo test soak bench lint fuzz proto clean
+.PHONY: help deps image image-full demo test soak bench lint fuzz proto clean
 help:
 	@echo 'make image [FAULTS=1]  build/vmlinuz, build/initramfs.cpio.zst, build/reveille, build/init'
 	@echo 'make demo              a controller and two nodes on bad serial lines, in QEMU'
@@ -46,20 +50,28 @@ endef
 deps: build/deb/.$(KERNEL)
 	$(call install,$(PACKAGES))
 
-# The kernel is unpacked, never installed. The metapackage names the current
-# version. A list of packages older than the mirror gives a 404: update, try again.
-build/deb/.$(KERNEL):
-	rm -rf build/deb
-	mkdir -p build/deb
-	cd build/deb; \
+# $(call unpack,METAPACKAGE) unpacks a kernel, which is never installed, into the
+# target's folder. The metapackage names the current version. A list of packages
+# older than the mirror gives a 404: update, try again.
+define unpack
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	cd $(@D); \
 	get() { \
-	    version=$$(apt-cache depends --no-recommends $(KERNEL) | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1); \
+	    version=$$(apt-cache depends --no-recommends $(1) | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1); \
 	    [ -n "$$version" ] && apt-get -q -o APT::Sandbox::User=root download "$$version"; \
 	}; \
 	get || { apt-get update -q; get; }; \
 	dpkg -x linux-image-*.deb .; \
 	rm linux-image-*.deb
 	touch $@
+endef
+
+build/deb/.$(KERNEL):
+	$(call unpack,$(KERNEL))
+
+build/deb-full/.$(FULL_KERNEL):
+	$(call unpack,$(FULL_KERNEL))
 
 # ---- products -----------------------------------------------------------------
 
@@ -77,6 +89,12 @@ image: deps
 	$(GOBUILD) $(TAGS) -o $(INIT) ./init
 	cp build/deb/boot/vmlinuz-* build/vmlinuz.new && mv build/vmlinuz.new build/vmlinuz
 	build/reveille image build --kernel-dir build/deb --init $(INIT) --modules $(MODULES) --out $(INITRAMFS)
+
+# The full kernel with the init of `make image FAULTS=1`, beside the other.
+image-full: build/deb-full/.$(FULL_KERNEL)
+	$(MAKE) image FAULTS=1
+	cp build/deb-full/boot/vmlinuz-* build/vmlinuz-full.new && mv build/vmlinuz-full.new build/vmlinuz-full
+	build/reveille image build --kernel-dir build/deb-full --init build/init-faults --modules qemu --out build/initramfs-full.cpio.zst
 
 demo: image
 	go run ./images/demo
@@ -99,9 +117,10 @@ test: lint
 	.ci/gotest -tags e2e -p 1 -timeout 30m -run '$(call names,e2e)' $(call folders,e2e)
 
 # What takes longer than a submission should: every way for an agent to die,
-# every kind of serial line.
+# every kind of serial line, a hardware watchdog, a firmware with variables.
 soak:
-	$(MAKE) image FAULTS=1
+	$(call install,$(SOAK_PACKAGES))
+	$(MAKE) image-full
 	.ci/gotest -tags 'e2e soak' -p 1 -timeout 90m -run '$(call names,soak)' $(call folders,soak)
 
 lint: deps

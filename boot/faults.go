@@ -42,7 +42,17 @@ var faults = map[string]func(*Node){
 	"flood50MB":       func(n *Node) { n.child("flood", "50000000") },
 	"watch":           func(n *Node) { n.child("watch") },
 	"fatal":           func(n *Node) { n.logger("fault").Error("fault: fatal") },
+
+	everyTime:        func(*Node) { panic("fault: " + everyTime) },
+	"init-term":      func(n *Node) { n.once("term") },
+	"init-pwr":       func(n *Node) { n.once("pwr") },
+	"init-stop-late": func(n *Node) { _ = n.init.Fault(context.Background(), "stop-late") },
+	"deaf":           func(n *Node) { n.child("deaf") },
+	"frozen":         func(n *Node) { n.child("frozen"); n.freeze("frozen") },
 }
+
+// everyTime strikes every incarnation.
+const everyTime = "agent-loop"
 
 // fault does what reveille.fault= names for this point of the boot:
 // "kind@point", several with commas. A point is a stage's name, or
@@ -50,7 +60,7 @@ var faults = map[string]func(*Node){
 func (n *Node) fault(point string) {
 	for f := range strings.SplitSeq(n.settings.Fault, ",") {
 		kind, at, _ := strings.Cut(f, "@")
-		if at != point || n.incarnation != 1 {
+		if at != point || n.incarnation != 1 && kind != everyTime {
 			continue
 		}
 		n.logger("fault").Warn("injecting " + f)
@@ -145,10 +155,19 @@ func (n *Node) once(kind string) {
 	forEver()
 }
 
-// child has init run what init/extra.go knows by that name, beside the boot.
+// freeze stops a child: then it hears nothing at all.
+func (n *Node) freeze(name string) {
+	err := n.init.Signal(context.Background(), proc.Target{Name: name, Incarnation: 1, Signal: syscall.SIGSTOP})
+	if err != nil {
+		n.logger("fault").Error("freeze " + name + ": " + err.Error())
+	}
+}
+
+// child has init run what init/extra.go knows by that name, beside the boot: by
+// another path than init's, so that it is launched as a service is.
 func (n *Node) child(name string, args ...string) {
 	_, err := n.init.Start(context.Background(), proc.Spec{
-		Name: name, Incarnation: 1, Path: "/init", Argv: append([]string{"init", name}, args...),
+		Name: name, Incarnation: 1, Path: "/proc/self/exe", Argv: append([]string{"init", name}, args...),
 	})
 	if err != nil {
 		n.logger("fault").Error("start " + name + ": " + err.Error())

@@ -6,20 +6,28 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // extra runs what only tests ask for: `init flood BYTES` writes that much,
-// `init watch` tells how its parent, init, fares.
+// `init watch` tells how its parent, init, fares, `init deaf` does not obey
+// SIGTERM, nor does `init frozen`.
 func extra(args []string) bool {
 	switch {
 	case len(args) == 3 && args[1] == "flood":
 		return flood(args[2])
 	case len(args) == 2 && args[1] == "watch":
 		watch(os.Getppid())
+	case len(args) == 2 && (args[1] == "deaf" || args[1] == "frozen"):
+		heard := make(chan os.Signal, 1)
+		signal.Notify(heard, syscall.SIGTERM)
+		for range heard {
+		}
 	}
 	return false
 }

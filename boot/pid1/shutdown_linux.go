@@ -41,6 +41,7 @@ func (i *Init) stop(r proc.Restart) {
 	i.stopProcesses(killAll)
 	i.step(endJournal)
 	i.records.end(r)
+	strikeStop()
 	i.info("file systems: writing back")
 	i.step(syncGrace)
 	within(syncGrace, func() { unmountDisks(); unix.Sync() })

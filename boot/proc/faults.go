@@ -7,7 +7,7 @@ import "context"
 // OpFault has init do something fatal, for tests.
 const OpFault = "fault"
 
-// Fault names what to do: "panic", "exit", "stop".
+// Fault names what to do: "panic", "exit", "stop", "stop-late", "term", "pwr".
 type Fault struct {
 	Kind string `json:"kind"`
 }

@@ -18,11 +18,14 @@ import (
 
 // TestMain makes this process the reaper of its orphans, as PID 1 is.
 func TestMain(m *testing.M) {
-	if os.Args[0] == launchMark {
+	switch os.Args[0] {
+	case launchMark:
 		if os.Args[3] == hungProgram {
 			select {}
 		}
 		Launch(os.Args[1:])
+	case orphanMark:
+		makeOrphans(os.Args[1])
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "become subreaper:", err)
@@ -63,7 +66,7 @@ func reaping(t *testing.T) (*Table, context.Context) {
 
 func reapingWith(t *testing.T, l Launcher) (*Table, context.Context) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	start := time.Now()

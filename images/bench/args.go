@@ -11,6 +11,7 @@ const (
 	hub          = 0 // the QEMU hub that all NICs and the user-mode stack are on
 	hotplugSlots = 2 // PCIe ports kept free for AddNIC
 	tpmState     = "tpm0"
+	stateDrive   = "state"
 )
 
 func nicName(i int) string  { return fmt.Sprintf("nic%d", i) }
@@ -53,14 +54,18 @@ func (n *Node) args(fds fdTable) []string {
 			"-tpmdev", "emulator,id="+tpmState+",chardev=tpm", "-device", "tpm-crb,tpmdev="+tpmState)
 	}
 	if cfg.Disk {
-		a = append(a, "-drive", "if=none,id=state,format=raw,readonly="+onOff(cfg.ReadOnly)+",file="+comma(n.DiskImage()),
-			"-device", "virtio-blk-pci,drive=state")
+		a = append(a, "-drive", "if=none,id="+stateDrive+",format=raw,readonly="+onOff(cfg.ReadOnly)+",file="+comma(n.DiskImage()),
+			"-device", "virtio-blk-pci,drive="+stateDrive)
 	}
 	if cfg.NodeYAML != nil {
 		a = append(a, "-fw_cfg", "name=opt/reveille/node.yaml,file="+comma(n.nodeYAML()))
 	}
 	if cfg.Display {
 		a = append(a, "-vga", "std")
+	}
+	if cfg.UEFI {
+		a = append(a, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+ovmfCode,
+			"-drive", "if=pflash,format=raw,unit=1,file="+comma(n.variables()))
 	}
 	if cfg.Watchdog {
 		a = append(a, "-device", "i6300esb", "-action", "watchdog=reset")

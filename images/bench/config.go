@@ -22,6 +22,7 @@ type Config struct {
 	NodeYAML []byte // given as fw_cfg opt/reveille/node.yaml; nil gives none
 	Display  bool   // a VGA without a window: see Screenshot
 	Watchdog bool   // an i6300esb; the cloud kernel has no driver for it
+	UEFI     bool   // OVMF instead of SeaBIOS; its variables outlive a power cut
 
 	MemoryMiB int      // 512 if 0
 	CPUs      int      // 2 if 0

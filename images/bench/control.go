@@ -65,6 +65,13 @@ func (n *Node) PressNMI(ctx context.Context) error {
 	return n.command(ctx, "inject-nmi", nil)
 }
 
+// ThrottleDisk has the state disk take so many bytes a second from now on; 1 is
+// a disk that hangs, but for a first small write. 0 is no limit.
+func (n *Node) ThrottleDisk(ctx context.Context, bytesPerSecond int) error {
+	limits := map[string]any{"device": stateDrive, "bps": 0, "bps_rd": 0, "bps_wr": bytesPerSecond, "iops": 0, "iops_rd": 0, "iops_wr": 0}
+	return n.command(ctx, "block_set_io_throttle", limits)
+}
+
 // SetLink plugs the cable of NIC i in or out.
 func (n *Node) SetLink(ctx context.Context, i int, up bool) error {
 	return n.command(ctx, "set_link", map[string]any{"name": nicName(i), "up": up})

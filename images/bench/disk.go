@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
@@ -95,6 +96,46 @@ func writeFile(fat filesystem.FileSystem, name string, content []byte) error {
 	defer f.Close()
 	if _, err := f.Write(content); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// FillDisk leaves so many bytes of a disk image free: all other free clusters
+// become bad ones. The node must be off. The offsets are those of a FAT32 boot
+// sector (Microsoft's FAT specification, section 3).
+func FillDisk(image string, leave int) error {
+	f, err := os.OpenFile(image, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("fill disk: %w", err)
+	}
+	defer f.Close()
+	boot := make([]byte, 512)
+	if _, err := f.ReadAt(boot, 0); err != nil {
+		return fmt.Errorf("fill disk: %w", err)
+	}
+	sector := int64(binary.LittleEndian.Uint16(boot[11:]))
+	cluster := sector * int64(boot[13])
+	reserved, copies := int64(binary.LittleEndian.Uint16(boot[14:])), int64(boot[16])
+	size := int64(binary.LittleEndian.Uint32(boot[36:]))
+	sectors := int64(binary.LittleEndian.Uint32(boot[32:]))
+	table := make([]byte, size*sector)
+	if _, err := f.ReadAt(table, reserved*sector); err != nil {
+		return fmt.Errorf("fill disk: %w", err)
+	}
+	const bad = 0x0ffffff7
+	entries := min((sectors-reserved-copies*size)*sector/cluster+2, int64(len(table))/4)
+	free := int64(0)
+	for c := int64(2); c < entries; c++ { // the first two are of no cluster
+		if entry := table[4*c:]; binary.LittleEndian.Uint32(entry) == 0 {
+			if free++; free > int64(leave)/cluster {
+				binary.LittleEndian.PutUint32(entry, bad)
+			}
+		}
+	}
+	for i := range copies {
+		if _, err := f.WriteAt(table, (reserved+i*size)*sector); err != nil {
+			return fmt.Errorf("fill disk: %w", err)
+		}
 	}
 	return nil
 }

@@ -32,3 +32,22 @@ func TestDisk(t *testing.T) {
 		t.Error("read a file that is not there")
 	}
 }
+
+func TestFillDisk(t *testing.T) {
+	image := filepath.Join(t.TempDir(), "disk")
+	if err := MakeDisk(image, Label, map[string][]byte{"old": []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := FillDisk(image, 256<<10); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteDisk(image, "fits", make([]byte, 200<<10)); err != nil {
+		t.Error(err)
+	}
+	if err := WriteDisk(image, "does not", make([]byte, 100<<10)); err == nil {
+		t.Error("the disk has room")
+	}
+	if got, err := ReadDisk(image, "old"); string(got) != "x" || err != nil {
+		t.Errorf("old: %q, %v", got, err)
+	}
+}

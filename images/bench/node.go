@@ -61,6 +61,11 @@ func (n *Node) build() error {
 	for _, pace := range n.cfg.Serial {
 		n.ports = append(n.ports, newPort(pace))
 	}
+	if _, err := os.Stat(n.variables()); n.cfg.UEFI && errors.Is(err, os.ErrNotExist) {
+		if err := n.blankVariables(); err != nil {
+			return err
+		}
+	}
 	if _, err := os.Stat(n.DiskImage()); n.cfg.Disk && errors.Is(err, os.ErrNotExist) {
 		return MakeDisk(n.DiskImage(), Label, n.cfg.Files)
 	}

@@ -30,6 +30,11 @@ type Machine struct {
 	Display bool   // a VGA, for Screenshot
 	Append  string // end of the kernel command line
 	Config  string // node.yaml; empty: NodeYAML with a new ticket
+
+	FullKernel bool // of `make image-full`, which has a driver for the watchdog
+	Watchdog   bool // an i6300esb
+	UEFI       bool // firmware that keeps variables
+	NoDisk     bool // no state disk
 }
 
 // Address is the node's IPv4 address on its network; each node has a network
@@ -50,13 +55,16 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		}
 		m.Config = r.NodeYAML(m.Name, ticket, api)
 	}
-	initramfs := "initramfs.cpio.zst"
-	if r.options.Faults {
+	kernel, initramfs := "vmlinuz", "initramfs.cpio.zst"
+	switch {
+	case m.FullKernel:
+		kernel, initramfs = "vmlinuz-full", "initramfs-full.cpio.zst"
+	case r.options.Faults:
 		initramfs = "initramfs-faults.cpio.zst"
 	}
 	machine, err := bench.New(bench.Config{
 		Name:      m.Name,
-		Kernel:    filepath.Join(r.options.Build, "vmlinuz"),
+		Kernel:    filepath.Join(r.options.Build, kernel),
 		Initramfs: filepath.Join(r.options.Build, initramfs),
 		Append:    m.Append,
 		NICs:      2,
@@ -64,7 +72,9 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		Cards:     m.Cards,
 		TPM:       m.TPM,
 		Display:   m.Display,
-		Disk:      true,
+		Disk:      !m.NoDisk,
+		Watchdog:  m.Watchdog,
+		UEFI:      m.UEFI,
 		NodeYAML:  []byte(m.Config),
 		Forward:   []bench.Forward{{Host: api, Guest: Address + ":7444"}},
 	})
