@@ -144,6 +144,7 @@ bench: image
 	$(MAKE) image FAULTS=1
 	@echo; stat -c '%n %s' build/vmlinuz build/initramfs.cpio.zst build/init build/reveille | \
 	    awk '{ printf "%-28s %7.2f MiB\n", $$1, $$2 / 1048576 }'
+	go test -run '^$$' -bench . ./console
 	go run ./images/bootbench
 
 proto:

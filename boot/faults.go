@@ -39,6 +39,7 @@ var faults = map[string]func(*Node){
 	"init-exit":       func(n *Node) { n.once("exit") },
 	"init-stop":       func(n *Node) { time.Sleep(10 * time.Second); n.once("stop") }, // init looks for a watchdog every 5 s
 	"flood":           func(n *Node) { n.child("flood", "200000") },
+	"flood10MB":       func(n *Node) { n.child("flood", "10000000") },
 	"flood50MB":       func(n *Node) { n.child("flood", "50000000") },
 	"watch":           func(n *Node) { n.child("watch") },
 	"fatal":           func(n *Node) { n.logger("fault").Error("fault: fatal") },

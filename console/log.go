@@ -58,15 +58,19 @@ type Log struct {
 	headShare map[string]int
 	origins   map[string]*queue
 	used      int // bytes in origins
+	lost      map[string]loss
 	followers []*Follower
 	sinks     []sink
 }
+
+// loss is what of an origin is no longer kept.
+type loss struct{ count, last uint64 } // records, Seq of the latest
 
 // NewLog makes an empty log whose records are stamped by clock.
 func NewLog(limits Limits, clock Clock) *Log {
 	return &Log{
 		clock: clock, limits: limits, next: 1,
-		headShare: map[string]int{}, origins: map[string]*queue{},
+		headShare: map[string]int{}, origins: map[string]*queue{}, lost: map[string]loss{},
 	}
 }
 
@@ -177,6 +181,11 @@ func (l *Log) evict(q *queue) {
 	if q.len() == 0 {
 		delete(l.origins, q.origin)
 	}
+	origin := r.Origin
+	if _, known := l.lost[origin]; !known && len(l.lost) >= 2*l.limits.Origins {
+		origin = sharedOrigin // origins come and go; this must not grow
+	}
+	l.lost[origin] = loss{l.lost[origin].count + 1, r.Seq}
 	for _, f := range l.followers {
 		f.evicted(r)
 	}

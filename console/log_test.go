@@ -124,6 +124,35 @@ func checkRead(t *rapid.T, l *Log) {
 	}
 }
 
+// Who reads one origin is not told of what another lost.
+func TestLostIsOfTheOriginsAskedFor(t *testing.T) {
+	l := testLog(small)
+	for i := range 500 {
+		l.Append("flood", Info, fmt.Sprintf("%d %s", i, strings.Repeat("x", 50)))
+		if i%100 == 0 {
+			l.Append("netcfg", Info, "bond0 up")
+		}
+	}
+	for _, c := range []struct {
+		origins []string
+		lossy   bool
+	}{{nil, true}, {[]string{"flood"}, true}, {[]string{"netcfg"}, false}, {[]string{"netcfg", "flood"}, true}} {
+		var seen, lost uint64
+		for from, next := uint64(1), uint64(0); ; from = next {
+			var recs []Record
+			var n uint64
+			recs, n, next = l.Read(from, Filter{Origins: c.origins}, 10)
+			seen, lost = seen+uint64(len(recs)), lost+n
+			if next <= from {
+				break
+			}
+		}
+		if lossy := lost > 0; lossy != c.lossy || lossy && seen+lost < 500 {
+			t.Errorf("%v: saw %d, lost %d", c.origins, seen, lost)
+		}
+	}
+}
+
 func TestFollowWaitsAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLog(DefaultLimits())

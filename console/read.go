@@ -24,15 +24,30 @@ func (f Filter) wants(origin string) bool {
 const maxWalk = 2048
 
 // Read returns up to limit records with Seq >= from that the filter lets
-// through. Lost counts the records of the range that are no longer kept,
-// whatever the filter: what an evicted record was is not known any more.
+// through. Lost counts the records of the range that are no longer kept: none
+// if the wanted origins have lost none since from, else at most what they ever
+// lost. Their levels are not known any more.
 // Next is where to go on; Read has caught up when next is not above from.
 func (l *Log) Read(from uint64, f Filter, limit int) (recs []Record, lost, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from = min(max(from, 1), l.next)
 	recs, next = l.walk(from, f, limit)
-	return recs, (next - from) - l.kept(from, next), next
+	lost = (next - from) - l.kept(from, next)
+	if len(f.Origins) > 0 {
+		lost = min(lost, l.lostSince(from, f.Origins))
+	}
+	return recs, lost, next
+}
+
+// lostSince is what the origins lost in all, if any of it is of from or later.
+func (l *Log) lostSince(from uint64, origins []string) (n uint64) {
+	for _, o := range append([]string{sharedOrigin}, origins...) {
+		if lost := l.lost[o]; lost.last >= from {
+			n += lost.count
+		}
+	}
+	return n
 }
 
 // walk merges the queues by Seq.
