@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"reveille/netcfg"
 )
@@ -26,24 +28,35 @@ func netCommand() *cobra.Command {
 		Long: "Check, plan and apply a netplan version 2 document.\n" +
 			"Exit status: 0 done, 1 failed, 2 the document is invalid, 3 it is valid netplan that we do not support.",
 	}
-	cmd.AddCommand(netCheckCommand(), netPlanCommand(), netApplyCommand())
+	cmd.AddCommand(netCheckCommand(), netPlanCommand(), netApplyCommand(), netObserveCommand())
 	return cmd
 }
 
-func netCheckCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE",
-		Short: "Say everything that is wrong with a document, each with its line",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := readNetwork(args[0])
+func netObserveCommand() *cobra.Command {
+	var resolvConf string
+	cmd := &cobra.Command{
+		Use:   "observe",
+		Short: "Print the state of the network as a file that `net plan --state` reads",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			have, err := netcfg.Observe(cmd.Context(), resolvConf)
+			if err != nil {
+				return err
+			}
+			text, err := yaml.Marshal(have)
+			if err != nil {
+				return fmt.Errorf("print the state of the network: %w", err)
+			}
+			_, err = cmd.OutOrStdout().Write(text)
 			return err
 		},
 	}
+	resolvConfFlag(cmd, &resolvConf)
+	return cmd
 }
 
 func netPlanCommand() *cobra.Command {
-	var resolvConf string
+	var resolvConf, state string
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Print the operations that apply would do now, or `converged`",
@@ -53,7 +66,7 @@ func netPlanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			have, err := netcfg.Observe(cmd.Context(), resolvConf)
+			have, err := observed(cmd.Context(), state, resolvConf)
 			if err != nil {
 				return err
 			}
@@ -65,7 +78,20 @@ func netPlanCommand() *cobra.Command {
 		},
 	}
 	resolvConfFlag(cmd, &resolvConf)
+	cmd.Flags().StringVar(&state, "state", "", "plan from this file, which `reveille net observe` wrote, not from this machine")
 	return cmd
+}
+
+// observed is the state in the file, or without one this machine's.
+func observed(ctx context.Context, file, resolvConf string) (netcfg.State, error) {
+	if file == "" {
+		return netcfg.Observe(ctx, resolvConf)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return netcfg.State{}, err
+	}
+	return netcfg.ReadState(file, text)
 }
 
 func netApplyCommand() *cobra.Command {

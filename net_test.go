@@ -58,6 +58,57 @@ func TestNetCheck(t *testing.T) {
 	}
 }
 
+// Several documents: every problem of each, and the gravest exit status.
+func TestNetCheckMany(t *testing.T) {
+	good := writeDoc(t, "version: 2\nethernets: {eth0: {}}\n")
+	unsupported := writeDoc(t, "version: 2\nethernets: {eth0: {emit-lldp: true}}\nwifis: {}\n")
+	invalid := writeDoc(t, "version: 2\nethernets: {eth0: {addresses: [x]}}\nwifis: {}\n")
+	for _, c := range []struct {
+		args      []string
+		out, says string
+		code      int
+	}{
+		{[]string{good, good}, "", "", 0},
+		{[]string{unsupported, good}, "", "ethernets.eth0.emit-lldp: is valid", 3},
+		{[]string{unsupported, invalid}, "", "ethernets.eth0.addresses[0]: wants an address", 2},
+		{[]string{good, invalid + ".gone"}, "", "no such file", 1},
+		{[]string{"--table", good, unsupported, invalid}, "| n.yaml | plans |\n| n.yaml | unsupported: emit-lldp, wifis |\n| n.yaml | invalid: addresses |\n", "2 documents do not plan", 2},
+	} {
+		out, says, code := runNet(t, append([]string{"check"}, c.args...)...)
+		if out != c.out || code != c.code || !strings.Contains(says, c.says) {
+			t.Errorf("%v: exit %d, %q, %q", c.args, code, out, says)
+		}
+	}
+}
+
+// What observe prints, plan reads: the same plan as from the machine itself.
+func TestNetPlanState(t *testing.T) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatalf("make a network namespace (run as root): %v", err)
+	}
+	state, diag, code := runNet(t, "observe", "--resolv-conf", "")
+	if code != 0 || !strings.Contains(state, "name: lo") {
+		t.Fatalf("observe: exit %d, %q, %q", code, state, diag)
+	}
+	file := filepath.Join(t.TempDir(), "state.yaml")
+	if err := os.WriteFile(file, []byte(state), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doc := writeDoc(t, "version: 2\nethernets:\n  lo: {match: {name: lo}, addresses: [192.0.2.1/32]}\n")
+	here, _, _ := runNet(t, "plan", "--resolv-conf", "", doc)
+	saved, diag, code := runNet(t, "plan", "--state", file, doc)
+	if code != 0 || saved != here || saved == "" {
+		t.Errorf("plan --state: exit %d, %q (here %q), %q", code, saved, here, diag)
+	}
+	if err := os.WriteFile(file, []byte("links: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, diag, code := runNet(t, "plan", "--state", file, doc); code != 1 || !strings.Contains(diag, "read network state") {
+		t.Errorf("a broken state: exit %d, %q", code, diag)
+	}
+}
+
 // In an empty network namespace: the loopback is all there is to configure.
 func TestNetPlanAndApply(t *testing.T) {
 	runtime.LockOSThread() // never unlocked: the thread ends with the test

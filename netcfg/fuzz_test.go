@@ -12,15 +12,7 @@ import (
 // FuzzParse: no document makes the compiler fail otherwise than by problems
 // with a place; what compiles can be planned, twice the same.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("testdata/*/*.txtar")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no seeds", err)
-	}
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, ar := range seeds(f) {
 		f.Add(ar.Files[0].Data)
 	}
 	have := State{Links: []LinkState{
@@ -37,11 +29,53 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		first, second := Plan(cfg, have), Plan(cfg, have)
-		if diff := cmp.Diff(first, second, cmp.Comparer(func(a, b Op) bool { return a.String() == b.String() })); diff != "" {
-			t.Fatal(diff)
-		}
+		planTwice(t, cfg, have)
 	})
+}
+
+// FuzzPlan: no document and saved state make the planner fail, and it plans
+// twice the same.
+func FuzzPlan(f *testing.F) {
+	for _, ar := range seeds(f) {
+		if len(ar.Files) == 3 {
+			f.Add(ar.Files[0].Data, ar.Files[1].Data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, doc, state []byte) {
+		cfg, err := Parse("n.yaml", doc)
+		if err != nil {
+			return
+		}
+		have, err := ReadState("s.yaml", state)
+		if err != nil {
+			return
+		}
+		planTwice(t, cfg, have)
+	})
+}
+
+func planTwice(t *testing.T, cfg *Config, have State) {
+	first, second := Plan(cfg, have), Plan(cfg, have)
+	if diff := cmp.Diff(first, second, cmp.Comparer(func(a, b Op) bool { return a.String() == b.String() })); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// seeds is every golden of this package.
+func seeds(f *testing.F) []*txtar.Archive {
+	files, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no seeds", err)
+	}
+	var out []*txtar.Archive
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		out = append(out, ar)
+	}
+	return out
 }
 
 // FuzzDecode: no message makes the decoders fail otherwise than by an error.

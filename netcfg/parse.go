@@ -47,6 +47,7 @@ const (
 type compiler struct {
 	cfg       Config
 	where     map[string]Value // of each link
+	keys      map[string]Mapping
 	refs      map[string]Value // where each id was first referred to
 	addresses map[netip.Addr]Value
 	routes    map[routeKey]Value
@@ -58,6 +59,7 @@ type compiler struct {
 func compile(d *Document, root Value) (*Config, error) {
 	c := &compiler{
 		where:     map[string]Value{},
+		keys:      map[string]Mapping{},
 		refs:      map[string]Value{},
 		addresses: map[netip.Addr]Value{},
 		routes:    map[routeKey]Value{},
@@ -130,7 +132,7 @@ func (c *compiler) section(v Value, kind deviceKind, keys Keys) {
 			e.Value.Unsupported("is one too many: at most %d interfaces", maxLinks)
 			return
 		}
-		c.where[e.Key] = e.Value
+		c.where[e.Key], c.keys[e.Key] = e.Value, m
 		l := link{id: e.Key, kind: kind, name: e.Key}
 		c.common(&l, m)
 		switch kind {

@@ -47,7 +47,7 @@ func (c *compiler) checkReferences() {
 			}
 		}
 		if p := l.bond.primary; p != "" && master[p] != l.id {
-			at.Invalid("primary %s is none of its interfaces", p)
+			c.keys[l.id].Get("parameters").Names().Get("primary").Invalid("%s is none of its interfaces", p)
 		}
 	}
 }
@@ -75,10 +75,10 @@ func (c *compiler) checkVLAN(l, parent *link, vlans map[vlan]string) {
 		at.refuse("a vlan on a vlan")
 	}
 	if l.mtu != 0 && parent.mtu != 0 && l.mtu > parent.mtu {
-		at.Unsupported("mtu %d is larger than the %d of its link %s", l.mtu, parent.mtu, parent.id)
+		c.keys[l.id].Get("mtu").Unsupported("%d is larger than the %d of its link %s", l.mtu, parent.mtu, parent.id)
 	}
 	if other, dup := vlans[l.vlan]; dup {
-		at.Unsupported("is the same vlan %d on %s as %s", l.vlan.id, l.vlan.parent, other)
+		c.keys[l.id].Get("id").Unsupported("is the same vlan %d on %s as %s", l.vlan.id, l.vlan.parent, other)
 	}
 	vlans[l.vlan] = l.id
 }
@@ -95,11 +95,13 @@ func (c *compiler) checkPort(master, port *link) {
 		at.Unsupported("a vlan as a port of %s %s", master.id, unsupported)
 	}
 	for _, bad := range []struct {
-		set  bool
-		what string
+		set bool
+		key string
 	}{
 		{len(port.addresses) > 0, "addresses"},
-		{len(port.routes) > 0, "routes"},
+		{c.keys[port.id].Get("gateway4").Set(), "gateway4"},
+		{c.keys[port.id].Get("gateway6").Set(), "gateway6"},
+		{c.keys[port.id].Get("routes").Set() && len(port.routes) > 0, "routes"},
 		{port.acceptRA != nil && *port.acceptRA, "accept-ra"},
 		{port.dhcp4 != nil, "dhcp4"},
 		{port.dhcp6 != nil, "dhcp6"},
@@ -107,7 +109,7 @@ func (c *compiler) checkPort(master, port *link) {
 		{port.mtu != 0 && port.mtu != master.mtu && master.kind == kindBond, "mtu"},
 	} {
 		if bad.set {
-			at.Unsupported("has no effect on a port: move %s to %s", bad.what, master.id)
+			c.keys[port.id].Get(bad.key).Unsupported("has no effect on a port: move it to %s", master.id)
 		}
 	}
 }
