@@ -168,7 +168,6 @@ const (
 type raOverrides struct {
 	useDNS     bool // true unless overridden
 	useDomains bool // false by default
-	table      int  // of its routes, 0 for the main one
 }
 
 type bond struct {

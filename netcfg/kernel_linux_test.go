@@ -35,7 +35,7 @@ func newKernelLab(t testing.TB) lab {
 }
 
 func (l kernelLab) events(t testing.TB) <-chan struct{} {
-	ev, err := watchKernel()
+	ev, err := watchKernel(&advertisements{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +146,15 @@ func (l kernelLab) move(t *testing.T, nic string, n *namespace) {
 	n.do(t, up("peer-"+nic))
 }
 
+// macOf is the MAC of an interface in the calling thread's namespace.
+func macOf(name string) string {
+	s, _ := Observe(bg, "")
+	if l := s.named(name); l != nil {
+		return l.MAC
+	}
+	return ""
+}
+
 // After Converge an IPv6 address can be bound at once, and IPv4 did not wait
 // for it; the second Converge writes nothing.
 func TestKernelWaitsForDAD(t *testing.T) {
@@ -200,7 +209,9 @@ func TestKernelDuplicateAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Waits) != 1 || report.Waits[0].Reason != "another machine has fd00:9::1 (duplicate address detected)" {
+	holder := make(chan string)
+	other.run <- func() { holder <- macOf("peer-eth0") }
+	if want := "another machine has fd00:9::1 (duplicate address detected), its MAC is " + <-holder; len(report.Waits) != 1 || report.Waits[0].Reason != want {
 		t.Errorf("waits %v", report.Waits)
 	}
 	st := r.Status()

@@ -67,11 +67,11 @@ func readToken(v Value) netip.Addr {
 }
 
 func readRA(v Value) raOverrides {
-	v.refuse("ra-overrides")
 	m := v.Mapping(raKeys)
 	ra := raOverrides{useDNS: boolOr(m.Get("use-dns"), true), useDomains: useDomains(m.Get("use-domains"))}
 	if n := m.Get("table"); n.Set() {
-		ra.table = n.Int(1, maxUint32)
+		n.Int(1, maxUint32)
+		n.Unsupported("%s: the kernel puts advertised routes into the main table", unsupported)
 	}
 	return ra
 }

@@ -50,7 +50,6 @@ var (
 // stands. Who plans one removes it here and in docs/netplan.md.
 var notYet = []string{
 	"link-local ipv4",
-	"ra-overrides",
 	"dhcp4 true", "dhcp6 true", "dhcp4-overrides", "dhcp6-overrides", "dhcp-identifier",
 }
 

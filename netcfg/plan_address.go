@@ -95,7 +95,7 @@ func (p *planner) settled(l *link, d *LinkState, want address, a AddressState) {
 	}
 	switch {
 	case a.DADFailed:
-		p.wait(l, waitDuplicate, "another machine has "+a.Prefix.Addr().String()+" (duplicate address detected)")
+		p.wait(l, waitDuplicate, p.duplicate(a))
 	case a.Tentative && d.Carrier:
 		p.wait(l, waitDAD, a.Prefix.Addr().String()+" is not yet checked for duplicates")
 	}

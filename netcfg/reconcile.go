@@ -86,11 +86,13 @@ type Reconciler struct {
 	watch func() (events, error)
 
 	turn        sync.Mutex // held by a convergence, guards the two maps
-	failures    map[failedAddress]*dadRetry
+	failures    map[failedAddress]*failedCheck
 	lastFailure error               // of the last passes, nil when they converged; under turn
 	said        map[string]string   // per link, the last line logged
 	findings    settling            // under turn
 	refused     map[string]*refusal // of kernel settings, by key, under turn
+	ra          *advertisements     // has its own lock
+	solicited   map[int]bool        // links whose routers were asked since the watch began, under turn
 
 	mu      sync.Mutex
 	status  Status
@@ -99,15 +101,18 @@ type Reconciler struct {
 
 // New makes a reconciler; nothing is touched before Converge or Run.
 func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
+	ra := &advertisements{}
 	return &Reconciler{
+		ra:  ra,
 		cfg: cfg.withSysctls(opt.Sysctls), log: log, opt: opt,
-		open:     func() (network, error) { return openNetwork(opt) },
-		watch:    func() (events, error) { return watchKernel() },
-		failures: map[failedAddress]*dadRetry{},
-		said:     map[string]string{},
-		findings: settling{since: map[string]time.Time{}},
-		refused:  map[string]*refusal{},
-		changed:  make(chan struct{}),
+		open:      func() (network, error) { return openNetwork(opt) },
+		watch:     func() (events, error) { return watchKernel(ra) },
+		failures:  map[failedAddress]*failedCheck{},
+		said:      map[string]string{},
+		findings:  settling{since: map[string]time.Time{}},
+		refused:   map[string]*refusal{},
+		solicited: map[int]bool{},
+		changed:   make(chan struct{}),
 	}
 }
 
@@ -180,13 +185,19 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		}
 		r.holdFailed(&have, time.Now())
 		r.holdRefused(&have, time.Now())
-		ops, waits := plan(r.cfg, have)
+		now := time.Now()
+		want := r.cfg.withAdvertised(r.ra.known(now, have), have)
+		ops, waits := plan(want, have)
 		if len(ops) == 0 {
 			refusal = nil // it healed
 		}
 		r.publish(have, waits, len(ops) == 0, refusal)
 		report.Waits = plainWaits(waits)
+		if len(ops) == 0 && r.askHolders(ctx, net, have) {
+			continue // to say whose it is
+		}
 		if len(ops) == 0 {
+			r.solicit(net, want, have)
 			return waits, nil
 		}
 		failed, err := r.applyAll(ctx, net, ops, report)
@@ -261,6 +272,7 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 		return err
 	}
 	defer net.Close()
+	r.forgetSolicited()
 	for {
 		var report Report
 		_, err := r.passes(ctx, net, &report)

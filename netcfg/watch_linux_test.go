@@ -3,6 +3,7 @@ package netcfg
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -12,12 +13,23 @@ import (
 // watched is a Reconciler that runs on the kernel, and what it did.
 type watched struct {
 	*Reconciler
+	t   *testing.T
 	lab kernelLab
 	ctx context.Context
+
+	agent context.Context // ends with the agent of now
+	end   func()
+	again chan life
 
 	mu  sync.Mutex
 	ops []string
 	new chan struct{} // closed at the next operation
+}
+
+// life is one agent's.
+type life struct {
+	*Reconciler
+	agent context.Context
 }
 
 // watch runs what happens beside a Reconciler of wish, in a namespace of the
@@ -25,9 +37,14 @@ type watched struct {
 // it wherever it is used.
 func watch(t *testing.T, wish string, happens func(*watched) error) {
 	t.Helper()
-	w := &watched{lab: newKernelLab(t).(kernelLab), new: make(chan struct{})}
-	w.Reconciler = New(compileWish(t, wish), quiet(), Options{Applied: w.applied})
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	watchWith(t, wish, Options{}, happens)
+}
+
+func watchWith(t *testing.T, wish string, opt Options, happens func(*watched) error) {
+	t.Helper()
+	w := &watched{t: t, lab: newKernelLab(t).(kernelLab), new: make(chan struct{}), again: make(chan life, 1)}
+	w.make(wish, opt)
+	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 	defer stop()
 	w.ctx = ctx
 	done := make(chan error, 1)
@@ -35,12 +52,44 @@ func watch(t *testing.T, wish string, happens func(*watched) error) {
 		defer stop()
 		done <- happens(w)
 	}()
-	if err := w.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	w.runAll(ctx)
 	if err := <-done; err != nil {
 		t.Errorf("%v; it did:\n%s\nand has %+v", err, strings.Join(w.ops, "\n"), w.Status())
 	}
+}
+
+func (w *watched) make(wish string, opt Options) {
+	opt.Applied = w.applied
+	w.Reconciler = New(compileWish(w.t, wish), slog.New(slog.NewTextHandler(w.t.Output(), nil)), opt)
+	w.agent, w.end = context.WithCancel(w.t.Context())
+}
+
+// runAll runs one agent after the other until ctx ends.
+func (w *watched) runAll(ctx context.Context) {
+	r, agent := w.Reconciler, w.agent
+	for {
+		life, stop := context.WithCancel(ctx)
+		context.AfterFunc(agent, stop)
+		if err := r.Run(life); err != nil {
+			w.t.Error(err)
+		}
+		stop()
+		select {
+		case next := <-w.again:
+			r, agent = next.Reconciler, next.agent
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// restart ends the agent and begins another, which knows nothing.
+func (w *watched) restart(wish string, opt Options) error {
+	end := w.end
+	w.make(wish, opt)
+	w.again <- life{w.Reconciler, w.agent}
+	end()
+	return nil
 }
 
 func (w *watched) applied(op Op) {
