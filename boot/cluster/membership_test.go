@@ -226,6 +226,9 @@ func TestPrintable(t *testing.T) {
 			t.Errorf("printable(%q) = %q, want %q", in, got, want)
 		}
 	}
+	if got, want := printableLines("a\n\tb\r\x1b\n", 20), "a\n\tb??\n"; got != want {
+		t.Errorf("printableLines: %q, want %q", got, want)
+	}
 }
 
 func mustParse(t *testing.T, der []byte) *x509.Certificate {

@@ -92,7 +92,7 @@ func (r *relay) logs(ctx context.Context, want identity.Peer, addrs []string, re
 }
 
 func cleanRecord(r *clusterv1.LogRecord) *clusterv1.LogRecord {
-	r.Origin, r.Level, r.Text = printable(r.GetOrigin(), maxName), printable(r.GetLevel(), maxName), printable(r.GetText(), maxLogText)
+	r.Origin, r.Level, r.Text = printable(r.GetOrigin(), maxName), printable(r.GetLevel(), maxName), printableLines(r.GetText(), maxLogText)
 	return r
 }
 

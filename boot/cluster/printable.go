@@ -25,8 +25,16 @@ const (
 
 // printable makes a stranger's text safe for a terminal, a log and a table:
 // one line, no control or invisible characters, at most limit bytes.
-func printable(s string, limit int) string {
+func printable(s string, limit int) string { return printableBut("", s, limit) }
+
+// printableLines is printable for a text that may have several lines.
+func printableLines(s string, limit int) string { return printableBut("\n\t", s, limit) }
+
+func printableBut(keep, s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
+		if strings.ContainsRune(keep, r) {
+			return r
+		}
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return '?'
 		}

@@ -103,6 +103,16 @@ func TestRecordOutput(t *testing.T) {
 	}
 }
 
+// A crash trace reads as it was written, and cannot look like other records.
+func TestRecordOfManyLines(t *testing.T) {
+	var out bytes.Buffer
+	err := Table.writeRecord(&out, Record{UptimeSeconds: 1, Origin: "crash", Level: "crash", Text: "panic: x\n\tmain.go:1\n[    2.000] init          C not me"})
+	want := "[    1.000] crash         C panic: x\n    \tmain.go:1\n    [    2.000] init          C not me\n"
+	if err != nil || out.String() != want {
+		t.Errorf("got %q, %v, want %q", out.String(), err, want)
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 12 * time.Second: "12s", 24*time.Hour - time.Millisecond: "24h", 90 * time.Second: "1m",

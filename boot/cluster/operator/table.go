@@ -77,7 +77,8 @@ func (r Removed) WriteTable(w io.Writer) error {
 	return err
 }
 
-// WriteRecord is one line of `node logs`, in the form of the node's consoles.
+// WriteRecord is one record of `node logs`, in the form of the node's consoles:
+// what continues it is indented, so that no text looks like another record.
 func WriteRecord(w io.Writer, r Record) error {
 	if r.Lost > 0 {
 		if _, err := fmt.Fprintf(w, "-- %s not shown: the node no longer had them --\n", count(r.Lost, "record")); err != nil {
@@ -88,7 +89,8 @@ func WriteRecord(w io.Writer, r Record) error {
 	if r.Level != "" {
 		level = strings.ToUpper(r.Level[:1])
 	}
-	_, err := fmt.Fprintf(w, "[%9.3f] %-12s  %s %s\n", r.UptimeSeconds, r.Origin, level, r.Text)
+	text := strings.ReplaceAll(r.Text, "\n", "\n    ")
+	_, err := fmt.Fprintf(w, "[%9.3f] %-12s  %s %s\n", r.UptimeSeconds, r.Origin, level, text)
 	return err
 }
 
