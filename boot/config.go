@@ -53,15 +53,17 @@ func (n *Node) config(ctx context.Context) error {
 	return n.notBefore(c.ClusterTime, "the last time the cluster told")
 }
 
+// awaitDisk is less than the stage's patience: when that ends, the console can
+// say what was found in place of a state partition.
+const awaitDisk = 8 * time.Second
+
 // findVault waits for the state partition, and opens the TPM if there is one.
 func (n *Node) findVault(ctx context.Context) error {
 	if n.opened.vault != nil {
 		return nil
 	}
 	log := n.logger("config")
-	n.track.Explain("config", func() string { return "looking for a FAT file system labelled " + state.Label })
-	defer n.track.Explain("config", nil)
-	waiting, cancel := context.WithTimeout(ctx, 10*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, awaitDisk)
 	defer cancel()
 	p, err := n.partition.mount(waiting)
 	if err != nil {
@@ -70,7 +72,8 @@ func (n *Node) findVault(ctx context.Context) error {
 	if readOnly, err := p.ReadOnly(); err != nil || readOnly {
 		n.said.log(log, slog.LevelWarn, "state partition "+p.Device+" is read-only: what changes in this boot is lost with it")
 	}
-	n.track.Explain("config", func() string { return "waiting for the TPM to answer" })
+	defer n.track.Explain("config", nil)
+	n.track.Explain("config", func() string { return "the TPM has not answered yet" })
 	dev, why := tpm.Open(ctx, tpm.Options{})
 	if why != nil {
 		n.said.log(log, slog.LevelWarn, fmt.Sprintf("%v; node parameters say tpm: %s", why, n.params.TPM))

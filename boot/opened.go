@@ -82,7 +82,7 @@ func (n *Node) useIdentity(c state.Config) error {
 	// operator's pin is what they cannot have changed with it.
 	if identity.PinOf(o.ca) != n.params.CA {
 		return Held{
-			Err:    fmt.Errorf("use stored config: it is of a cluster with CA %s, the node parameters say %s", identity.PinOf(o.ca), n.params.CA),
+			Err:    fmt.Errorf("use stored config: it is of a cluster with CA %s, the node parameters say %s", identity.PinOf(o.ca).Short(), n.params.CA.Short()),
 			Remedy: "correct cluster.ca in the node parameters and reboot",
 		}
 	}

@@ -65,7 +65,11 @@ func (n *Node) parameters(ctx context.Context) error {
 	}
 	p, looked, err := params.Load(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
 	if err != nil {
-		n.said.log(n.logger("params"), slog.LevelWarn, "looked for node parameters in "+looked.String())
+		level := slog.LevelDebug // what is wrong has its place with it
+		if none := (*params.NotFoundError)(nil); errors.As(err, &none) {
+			level = slog.LevelWarn
+		}
+		n.said.log(n.logger("params"), level, "looked for node parameters in "+looked.String())
 		return n.showProblems(err)
 	}
 	n.logger("params").Info("node parameters from " + p.Source)
@@ -87,7 +91,10 @@ func (n *Node) showProblems(err error) error {
 	for _, p := range problems {
 		n.said.log(n.logger("params"), slog.LevelWarn, p.String())
 	}
-	return fmt.Errorf("%s (and %d more problems, see above)", problems[0], len(problems)-1)
+	if len(problems) == 2 {
+		return fmt.Errorf("%s (and one more problem, in the log)", problems[0])
+	}
+	return fmt.Errorf("%s (and %d more problems, in the log)", problems[0], len(problems)-1)
 }
 
 // saidOnce keeps what a stage says at each of its tries from being said again

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -91,7 +92,7 @@ func (v View) Render(cols, rows int) []Line {
 			p.text(Plain, f.Name+": "+f.Text, 1)
 		}
 	}
-	p.recent(v.Recent, rows)
+	p.recent(v.news(), rows)
 	return p.fill(rows)
 }
 
@@ -137,6 +138,16 @@ func (v View) atWork() string {
 		return ""
 	}
 	return "at work: " + strings.Join(names, ", ")
+}
+
+// news is the recent records without those that say what is awaited now: it
+// stands above them.
+func (v View) news() []Recent {
+	now := shape(strings.TrimPrefix(v.Waiting, "waiting "))
+	if now == "" {
+		return v.Recent
+	}
+	return slices.DeleteFunc(slices.Clone(v.Recent), func(r Recent) bool { return strings.Contains(shape(r.Text), now) })
 }
 
 // page collects the rows of a screen.

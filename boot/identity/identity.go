@@ -146,6 +146,9 @@ func PinOf(ca *x509.Certificate) Pin { return sha256.Sum256(ca.Raw) }
 // String is the form in node.yaml: "sha256:<64 hex digits>".
 func (p Pin) String() string { return pinPrefix + hex.EncodeToString(p[:]) }
 
+// Short is enough of it for people to tell two apart, in lines that repeat.
+func (p Pin) Short() string { return pinPrefix + hex.EncodeToString(p[:8]) + ".." }
+
 // ParsePin reads the form that String writes.
 func ParsePin(s string) (Pin, error) {
 	var p Pin

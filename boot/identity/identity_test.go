@@ -187,7 +187,7 @@ func TestParseGrant(t *testing.T) {
 		text   string
 	}{
 		{"good", func(*clusterv1.EnrolResponse) {}, nil, ""},
-		{"another CA", func(r *clusterv1.EnrolResponse) { r.CaCertificate = other.Certificate.Raw }, ErrPin, "does not match the pin"},
+		{"another CA", func(r *clusterv1.EnrolResponse) { r.CaCertificate = other.Certificate.Raw }, ErrPin, "not the one that cluster.ca pins"},
 		{"no CA", func(r *clusterv1.EnrolResponse) { r.CaCertificate = nil }, nil, "parse CA certificate"},
 		{"certificate of another CA", func(r *clusterv1.EnrolResponse) {
 			r.Certificate = issue(t, other, RoleNode, "n1", key, now).Raw

@@ -74,7 +74,7 @@ func pinned(chain []*x509.Certificate, pin Pin) (*x509.Certificate, error) {
 			return cert, nil
 		}
 	}
-	return nil, fmt.Errorf("verify peer: %w: want %s, got %s", ErrPin, pin, presented(chain))
+	return nil, fmt.Errorf("verify peer: %w: it is %s, cluster.ca says %s", ErrPin, presented(chain), pin.Short())
 }
 
 // presented names the last certificate of a chain, where a CA belongs.
@@ -82,5 +82,5 @@ func presented(chain []*x509.Certificate) string {
 	if len(chain) == 0 {
 		return "no certificate"
 	}
-	return PinOf(chain[len(chain)-1]).String()
+	return PinOf(chain[len(chain)-1]).Short()
 }

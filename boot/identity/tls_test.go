@@ -67,7 +67,7 @@ func TestTLS(t *testing.T) {
 		{"pin, clock in the past", PinnedClientTLS(pin, at(past)), serve(controller, nil),
 			"certificate of controller a is not valid before " + now.Add(-early).UTC().Format(time.RFC3339) + ", local time is 2011-11-11T11:11:11Z", ""},
 		{"pin, clock in the future", PinnedClientTLS(pin, at(future)), serve(controller, nil), "certificate of controller a expired at", ""},
-		{"wrong pin", PinnedClientTLS(PinOf(other.Certificate), nil), serve(controller, nil), "does not match the pin: want " + PinOf(other.Certificate).String() + ", got " + pin.String(), ""},
+		{"wrong pin", PinnedClientTLS(PinOf(other.Certificate), nil), serve(controller, nil), "not the one that cluster.ca pins: it is " + pin.Short() + ", cluster.ca says " + PinOf(other.Certificate).Short(), ""},
 		{"pin, but a node", PinnedClientTLS(pin, nil), serve(node, nil), "got reveille://c1/node/n1, want controller", ""},
 		{"pin, our CA shown beside a foreign leaf", PinnedClientTLS(pin, nil), serve(besideOurCA, nil), "unknown authority", ""},
 		{"mutual", ClientTLS(ca.Certificate, node, wantController, nil), serve(controller, nil), "", ""},

@@ -42,7 +42,7 @@ func (e *DateError) Error() string {
 var (
 	// ErrPin: no certificate in the chain has the pinned SHA-256; this is
 	// another cluster, or the pin is mistyped.
-	ErrPin = errors.New("CA certificate does not match the pin")
+	ErrPin = errors.New("CA is not the one that cluster.ca pins")
 	// ErrIdentity: a certificate of our CA, but not of the peer we want.
 	ErrIdentity = errors.New("certificate is not of the wanted peer")
 )

@@ -65,11 +65,12 @@ func (s Search) String() string {
 }
 
 // NotFoundError means that no place has node parameters: the node is not
-// configured, as opposed to configured wrongly.
+// configured, as opposed to configured wrongly. Its text is short, since it is
+// repeated; the places are for a line of their own.
 type NotFoundError struct{ Looked Search }
 
 func (e *NotFoundError) Error() string {
-	return "find node parameters: none anywhere (" + e.Looked.String() + ")"
+	return fmt.Sprintf("find node parameters: none in any of %d places; give this node its node.yaml in one of them", len(e.Looked))
 }
 
 // errAbsent ends the look at one candidate without a verdict.

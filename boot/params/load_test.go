@@ -77,7 +77,7 @@ func TestLoadOrder(t *testing.T) {
 	const want = "fw_cfg opt/reveille/node.yaml: no such file, state partition reveille/node.yaml: no such file, " +
 		"ESP reveille/node.yaml: not mounted, SMBIOS OEM string reveille.node=: no such file, " +
 		"kernel command line reveille.node=: no such key, /etc/reveille/node.yaml: no such file"
-	if looked.String() != want || err.Error() != "find node parameters: none anywhere ("+want+")" {
+	if looked.String() != want || err.Error() != "find node parameters: none in any of 6 places; give this node its node.yaml in one of them" {
 		t.Errorf("looked at %s", looked)
 	}
 }

@@ -42,7 +42,7 @@ func NewFinder() *Finder { return &Finder{newScan("/sys/class/block", "/dev")} }
 func (f *Finder) Mount(ctx context.Context, dir string) (*Partition, error) {
 	device, err := f.scan.wait(ctx)
 	if err != nil {
-		return nil, &tpm.Error{Outcome: tpm.Unreadable, Err: err}
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create mount point: %w", err)

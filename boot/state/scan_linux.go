@@ -57,11 +57,13 @@ func (s *scan) wait(ctx context.Context) (string, error) {
 			return found[0], nil
 		case len(found) > 1:
 			return "", fmt.Errorf("find state partition: %d file systems are labelled %s (%s): remove all but one", len(found), Label, some(found))
+		case len(seen) == 0:
+			err = errors.New("find state partition: no block device; attach a disk, or give the image its driver")
 		default:
-			err = fmt.Errorf("find state partition: no FAT file system labelled %s on %d block devices (%s)", Label, len(seen), some(seen))
+			err = fmt.Errorf("find state partition: no FAT file system labelled %s on %d block devices (%s); make one: mkfs.vfat -n %[1]s", Label, len(seen), some(seen))
 		}
-		if cause := sleep(ctx, scanStep); cause != nil {
-			return "", fmt.Errorf("%w: %w", err, cause)
+		if sleep(ctx, scanStep) != nil {
+			return "", err // what was seen explains more than that time is over
 		}
 	}
 }
