@@ -34,10 +34,8 @@ func (c *compiler) bond(l *link, m Mapping) {
 	l.bond.options = BondOptions{"mode": "balance-rr"}
 	for i := range bondOptions {
 		o := &bondOptions[i]
-		for _, e := range params.Entries() {
-			if o.key != "" && (e.Key == o.key || legacyBondKeys[e.Key] == o.key) {
-				c.bondParameter(l, o, e.Value)
-			}
+		if v := params.byAnyName(o.key, legacyBondKeys); v.Set() {
+			c.bondParameter(l, o, v)
 		}
 	}
 	bondDefaults(l.bond.options)

@@ -68,10 +68,8 @@ func (c *compiler) bridge(l *link, m Mapping) {
 	l.bridge.options = map[string]string{"stp_state": bit(stp)}
 	for _, o := range bridgeOptions {
 		l.bridge.options[o.name] = o.def
-		for _, e := range params.Entries() {
-			if e.Key == o.key || legacyBridgeKeys[e.Key] == o.key {
-				l.bridge.options[o.name] = o.read(e.Value)
-			}
+		if v := params.byAnyName(o.key, legacyBridgeKeys); v.Set() {
+			l.bridge.options[o.name] = o.read(v)
 		}
 	}
 	if d, _ := strconv.Atoi(l.bridge.options["forward_delay"]); stp && d < leastForwardDelay {

@@ -67,6 +67,21 @@ func (v Value) refuse(what string) {
 	v.Unsupported(unsupported)
 }
 
+// byAnyName is Get for a key that has other spellings.
+func (m Mapping) byAnyName(key string, spellings map[string]string) Value {
+	found := m.Get(key)
+	for _, e := range m.Entries() {
+		switch {
+		case e.Key == key || spellings[e.Key] != key || key == "":
+		case found.Set():
+			e.Value.Invalid("is %s, which is given in line %d", key, found.Line())
+		default:
+			found = e.Value
+		}
+	}
+	return found
+}
+
 func (k Keys) and(more Keys) Keys {
 	return Keys{
 		Known:  slices.Concat(k.Known, more.Known),

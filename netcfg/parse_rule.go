@@ -10,7 +10,7 @@ func rule(v Value) (Rule, bool) {
 	r := Rule{Table: mainTable, Priority: -1}
 	from, to := m.Get("from"), m.Get("to")
 	r.From, r.To = networkPrefix(from), networkPrefix(to)
-	if m.Set() && !from.Set() && !to.Set() {
+	if v.isMapping() && !from.Set() && !to.Set() {
 		v.Invalid("wants from or to")
 	}
 	if n := m.Get("table"); n.Set() {

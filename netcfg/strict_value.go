@@ -69,6 +69,11 @@ func (v Value) scalar(want string) (string, bool) {
 	return n.Value, true
 }
 
+func (v Value) isMapping() bool {
+	n := v.Node()
+	return n != nil && n.Kind == yaml.MappingNode
+}
+
 // isScalar reports whether the value is one that Scalar returns.
 func (v Value) isScalar() bool {
 	n := v.Node()
@@ -193,7 +198,7 @@ func (m Mapping) Get(key string) Value {
 // Require is Get, and reports the key as missing if it is absent.
 func (m Mapping) Require(key string) Value {
 	v := m.Get(key)
-	if n := m.self.Node(); !v.Set() && n != nil && n.Kind == yaml.MappingNode {
+	if !v.Set() && m.self.isMapping() {
 		m.self.Invalid("wants the key %q", key)
 	}
 	return v
