@@ -25,7 +25,7 @@ func (i *Init) judged(v crash.Verdict) {
 	known := int(i.inRow.Load())
 	i.calm(n)
 	if n > known {
-		i.warn("restarted %d times in a row without being asked; the next time not before %s of uptime", n, earliest(n))
+		i.warn("restarts in a row that nobody asked for: %d; the next one not before %s of uptime", n, earliest(n))
 	}
 }
 

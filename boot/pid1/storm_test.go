@@ -29,7 +29,7 @@ func TestResetsAreCounted(t *testing.T) {
 	if n := len(set); n > 0 && set[n-1] != (setting{"kernel/panic", "480"}) { // none if this machine's command line has panic=
 		t.Errorf("the kernel was told %v", set)
 	}
-	if log := wholeLog(i); strings.Count(log, "restarted ") != 3 || !strings.Contains(log, "restarted 3 times in a row without being asked; the next time not before 8m0s of uptime") {
+	if log := wholeLog(i); strings.Count(log, "restarts in a row") != 3 || !strings.Contains(log, "restarts in a row that nobody asked for: 3; the next one not before 8m0s of uptime") {
 		t.Errorf("log:\n%s", log)
 	}
 	i.calm(0)

@@ -85,6 +85,12 @@ func see(t *testing.T, ctx context.Context, n *rack.Node, port int, pattern stri
 	}
 }
 
+// read is see for a line of ours, which a console may break at any blank.
+func read(t *testing.T, ctx context.Context, n *rack.Node, port int, pattern string) {
+	t.Helper()
+	see(t, ctx, n, port, strings.ReplaceAll(pattern, " ", `\s+`))
+}
+
 // TestEnrolPowerCutJoin is a node's life: it enrols, seals, loses its power,
 // joins from the sealed config as the same node; and once more with one copy
 // of the config torn.

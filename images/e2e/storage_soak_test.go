@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,14 +22,14 @@ func TestNoDisk(t *testing.T) {
 	if err := n.PowerOn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	const missed = `no state partition so far; crash records are\s+kept in memory only`
-	see(t, ctx, n, 0, `bond0 up`)
-	see(t, ctx, n, 0, missed)
-	see(t, ctx, n, 0, `config        W .*REVEILLE`)
+	const missed = `no state partition so far; crash records are kept in memory only`
+	read(t, ctx, n, 0, `bond0 up`)
+	read(t, ctx, n, 0, missed)
+	read(t, ctx, n, 0, `config        W .*REVEILLE`)
 	if err := n.PressNMI(ctx); err != nil {
 		t.Fatal(err)
 	}
-	see(t, ctx, n, 0, `(?s)`+missed+`.*`+missed+`.*previous boot \?: kernel panic: `)
+	read(t, ctx, n, 0, `(?s)`+missed+`.*`+missed+`.*previous boot \?: kernel panic: `)
 	if text := string(n.Port(0).Bytes()); strings.Count(text, "no state partition so far") != 2 {
 		t.Errorf("not one warning a boot:\n%s", text)
 	}
@@ -73,12 +74,19 @@ func TestCrashLoop(t *testing.T) {
 	if err := n.PowerOn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	see(t, ctx, n, 0, `restarted 2 times in a row without being asked; the next\s+time not before 4m0s of uptime`)
-	see(t, ctx, n, 0, `the agent crashed 10 times within 10m0s, and so it was before the last reboot; next\s+reboot in`)
+	// Ten deaths and four minutes of uptime take longer than a boot.
+	await := func(pattern string) {
+		t.Helper()
+		if _, err := n.Port(0).Wait(ctx, regexp.MustCompile(strings.ReplaceAll(pattern, " ", `\s+`))); err != nil {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+	}
+	await(`restarts in a row that nobody asked for: 2; the next one not before 4m0s of uptime`)
+	await(`the agent crashed 10 times within 10m0s, and so it was before the last reboot; next reboot in`)
 	if n.Reboots() != 0 {
 		t.Error("restarted too soon")
 	}
-	see(t, ctx, n, 0, `reboot: the agent crashed 10 times within 10m0s`)
-	see(t, ctx, n, 0, `previous boot [0-9a-f]{8}: agent crash: reboot: the agent crashed 10 times`)
-	see(t, ctx, n, 0, `restarted 3 times in a row without being asked; the next\s+time not before 8m0s of uptime`)
+	await(`reboot: the agent crashed 10 times within 10m0s`)
+	await(`previous boot [0-9a-f]{8}: agent crash: reboot: the agent crashed 10 times`)
+	await(`restarts in a row that nobody asked for: 3; the next one not before 8m0s of uptime`)
 }
