@@ -41,6 +41,8 @@ const (
 // the engine of the consoles are init's.
 func (w *warden) bury(ws syscall.WaitStatus) {
 	go reapAll()
+	dog, _ := openWatchdog() // none, or its driver is not loaded: nothing to feed
+	go dog.feedFor(speakFor)
 	mountAPI(apiMounts) // it may have died before that; what is mounted stays
 	report := w.report(ws)
 	var all sync.WaitGroup
@@ -61,7 +63,8 @@ func (w *warden) bury(ws syscall.WaitStatus) {
 		within(mute, func() { w.showDeath(report, line) })
 		speak([]byte(stamp("warden", level)+line+"\r\n"), mute)
 	}
-	w.waitForTurn(tell)
+	w.waitForTurn(dog, tell)
+	go dog.feedFor(2*mute + orphansGrace + killGrace + syncGrace)
 	tell(console.Crash, line)
 	within(orphansGrace+killGrace, endOrphans)
 	within(syncGrace, func() { unmountDisks(); unix.Sync() })
@@ -196,8 +199,7 @@ func pour(ctx context.Context, port console.Port, text []byte) {
 
 // waitForTurn keeps forced reboots apart: see earliest. A signal to PID 1 ends
 // the wait. The hardware watchdog, which init has armed, is fed meanwhile.
-func (w *warden) waitForTurn(tell func(console.Level, string)) {
-	dog, _ := openWatchdog() // none, or its driver is not loaded: nothing to feed
+func (w *warden) waitForTurn(dog *watchdog, tell func(console.Level, string)) {
 	said := false
 	for !w.hurry.Load() {
 		now, wait, _ := forced.force(console.BootTime()) // counted or not, the machine must restart

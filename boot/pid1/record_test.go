@@ -378,6 +378,54 @@ func TestNearlyFullDiskIsSaidOnce(t *testing.T) {
 	}
 }
 
+// TestPmsgOutlivesAWarmReset: a crash before any disk is in the kernel's own
+// storage at once; the next boot has it from there, and once only: the disk, if
+// it had come in time, has the longer copy.
+func TestPmsgOutlivesAWarmReset(t *testing.T) {
+	for _, diskInTime := range []bool{false, true} {
+		m := newMachine(t)
+		m.mounted = false
+		pmsg, kept := filepath.Join(m.dir, "pmsg0"), filepath.Join(m.dir, "pstore", "pmsg-ramoops-0")
+		if err := errors.Join(os.WriteFile(pmsg, nil, 0o600), os.Mkdir(filepath.Dir(kept), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := m.boot()
+		long := r.die(1) // 100 KB of trace
+		r.work()
+		if m.mounted = diskInTime; diskInTime {
+			r.work()
+		}
+		if err := os.Rename(pmsg, kept); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(kept)
+		if err != nil || info.Size() == 0 || info.Size() > maxPmsg {
+			t.Fatalf("pmsg has %v, %v", info, err)
+		}
+
+		m.mounted = true
+		r, log := m.boot()
+		r.work()
+		list, err := r.list(t.Context(), proc.Nothing{})
+		if err != nil || len(list) != 1 || diskInTime != (list[0].ID == long) {
+			t.Fatalf("disk in time %t: pending %v, the long one is %s, %v", diskInTime, list, long, err)
+		}
+		raw, err := r.give(t.Context(), list[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec, _, err := crash.Parse(raw.Data); err != nil || rec.Reason != "panic: 1" || rec.BootID != "boot1" {
+			t.Errorf("got %+v, %v", rec, err)
+		}
+		if !diskInTime && !strings.Contains(log.String(), "is on disk: agent crash: panic: 1") {
+			t.Errorf("said\n%s", log)
+		}
+		if _, err := os.Stat(kept); !os.IsNotExist(err) {
+			t.Errorf("pmsg is not given back: %v", err)
+		}
+	}
+}
+
 // panics leaves a kernel's last words in pstore.
 func (m *machine) panics() (dump string) {
 	m.t.Helper()

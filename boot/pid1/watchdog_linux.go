@@ -77,6 +77,15 @@ func (w *watchdog) feed() error {
 	return nil
 }
 
+// feedFor feeds it for d, what each step of init's burial is bounded by. One
+// that counts to 10 s would cut its words off.
+func (w *watchdog) feedFor(d time.Duration) {
+	for end := time.Now().Add(d); w != nil && time.Now().Before(end); {
+		_ = w.feed() // if it fails, it restarts the machine, which is what comes next
+		<-time.After(w.interval())
+	}
+}
+
 // keepWatchdog opens the watchdog once its driver is there and feeds it as long
 // as the machine deserves it, through an ordered stop to the very end: what
 // hangs there, the kernel's own restart included, it ends.
