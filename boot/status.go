@@ -34,6 +34,7 @@ func (n *Node) status() *clusterv1.NodeStatus {
 	for _, a := range net.Addresses {
 		s.Addresses = append(s.Addresses, a.String())
 	}
+	s.Links, s.MoreLinks = links(net)
 	if crashes, err := n.init.Crashes(ctx); err == nil {
 		s.AgentCrashes, s.LastCrash = crashes.Count, crashes.Last
 	}

@@ -166,6 +166,7 @@ func TestHeartbeatTextIsCleaned(t *testing.T) {
 	for range 40 {
 		st.Consoles = append(st.Consoles, &clusterv1.ConsoleStatus{Name: "tty\t0"})
 		st.Addresses = append(st.Addresses, "10.0.0.2")
+		st.Links = append(st.Links, &clusterv1.LinkStatus{Name: "eth\n0", Problem: "a\tb", Ports: []*clusterv1.LinkPort{{Name: "\x1b"}}})
 	}
 	n.join(c, "b\r1", st)
 	got := c.show("n1")
@@ -178,6 +179,9 @@ func TestHeartbeatTextIsCleaned(t *testing.T) {
 	}
 	if l := len(got.GetStatus().GetConsoles()); l != maxList {
 		t.Errorf("%d consoles", l)
+	}
+	if l := got.GetStatus().GetLinks(); len(l) != maxList || l[0].GetName() != "eth?0" || l[0].GetProblem() != "a?b" || l[0].GetPorts()[0].GetName() != "?" {
+		t.Errorf("%d links, %v", len(l), l[0])
 	}
 	if a := got.GetStatus().GetAddresses(); len(a) != maxList || a[0] != "10.0.0.1" || a[1] != "fe80::1" || len(got.GetStatus().GetApiAddresses()) != 1 {
 		t.Errorf("addresses %v %v", a, got.GetStatus().GetApiAddresses())

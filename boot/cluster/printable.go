@@ -86,5 +86,38 @@ func cleanStatus(st *clusterv1.NodeStatus) *clusterv1.NodeStatus {
 			Stalled:      c.GetStalled(),
 		})
 	}
+	links := st.GetLinks()
+	clean.MoreLinks = st.GetMoreLinks()
+	for _, l := range links[:min(len(links), maxList)] {
+		clean.Links = append(clean.Links, cleanLink(l))
+	}
+	return clean
+}
+
+func cleanLink(l *clusterv1.LinkStatus) *clusterv1.LinkStatus {
+	clean := &clusterv1.LinkStatus{
+		Name: printable(l.GetName(), maxName), Kind: printable(l.GetKind(), maxName), Mac: printable(l.GetMac(), maxName),
+		Mtu: l.GetMtu(), Up: l.GetUp(), Carrier: l.GetCarrier(), Mode: printable(l.GetMode(), maxName),
+		LacpActor: printable(l.GetLacpActor(), maxName), LacpPartner: printable(l.GetLacpPartner(), maxName),
+		Aggregator: l.GetAggregator(), Problem: printable(l.GetProblem(), maxReason),
+	}
+	addresses := l.GetAddresses()
+	for _, a := range addresses[:min(len(addresses), maxList)] {
+		clean.Addresses = append(clean.Addresses, &clusterv1.LinkAddress{
+			Prefix: printable(a.GetPrefix(), maxName), State: printable(a.GetState(), maxName), Wanted: a.GetWanted(),
+		})
+	}
+	ports := l.GetPorts()
+	for _, p := range ports[:min(len(ports), maxList)] {
+		clean.Ports = append(clean.Ports, &clusterv1.LinkPort{
+			Name: printable(p.GetName(), maxName), Carrier: p.GetCarrier(), InUse: p.GetInUse(),
+			LacpPartner: printable(p.GetLacpPartner(), maxName), Aggregator: p.GetAggregator(), Churned: p.GetChurned(),
+			Speed: p.GetSpeed(), CarrierLosses: p.GetCarrierLosses(),
+		})
+	}
+	leases := l.GetLeases()
+	for _, lease := range leases[:min(len(leases), maxList)] {
+		clean.Leases = append(clean.Leases, printable(lease, maxReason))
+	}
 	return clean
 }

@@ -893,8 +893,10 @@ type NodeStatus struct {
 	// How the boot before this one ended: "clean", "agent crash", "init crash",
 	// "kernel panic", "watchdog", "power loss", "unknown"; empty while the node
 	// has not found out. And why, in one line.
-	LastBootEnd    string `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
-	LastBootReason string `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
+	LastBootEnd    string        `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
+	LastBootReason string        `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
+	Links          []*LinkStatus `protobuf:"bytes,13,rep,name=links,proto3" json:"links,omitempty"`                           // wanted ones, ports of bonds inside them
+	MoreLinks      uint32        `protobuf:"varint,14,opt,name=more_links,json=moreLinks,proto3" json:"more_links,omitempty"` // that are not listed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1013,6 +1015,330 @@ func (x *NodeStatus) GetLastBootReason() string {
 	return ""
 }
 
+func (x *NodeStatus) GetLinks() []*LinkStatus {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetMoreLinks() uint32 {
+	if x != nil {
+		return x.MoreLinks
+	}
+	return 0
+}
+
+// LinkStatus compares one link that the node's network document has with what
+// is there.
+type LinkStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the interface, or of the document while there is none
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // ethernet, bond, vlan, bridge, dummy
+	Mac           string                 `protobuf:"bytes,3,opt,name=mac,proto3" json:"mac,omitempty"`
+	Mtu           uint32                 `protobuf:"varint,4,opt,name=mtu,proto3" json:"mtu,omitempty"`
+	Up            bool                   `protobuf:"varint,5,opt,name=up,proto3" json:"up,omitempty"` // administratively
+	Carrier       bool                   `protobuf:"varint,6,opt,name=carrier,proto3" json:"carrier,omitempty"`
+	Addresses     []*LinkAddress         `protobuf:"bytes,7,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Mode          string                 `protobuf:"bytes,8,opt,name=mode,proto3" json:"mode,omitempty"` // of a bond
+	Ports         []*LinkPort            `protobuf:"bytes,9,rep,name=ports,proto3" json:"ports,omitempty"`
+	LacpActor     string                 `protobuf:"bytes,10,opt,name=lacp_actor,json=lacpActor,proto3" json:"lacp_actor,omitempty"`       // system MAC of an 802.3ad bond
+	LacpPartner   string                 `protobuf:"bytes,11,opt,name=lacp_partner,json=lacpPartner,proto3" json:"lacp_partner,omitempty"` // and of the other side, empty for none
+	Aggregator    uint32                 `protobuf:"varint,12,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
+	Leases        []string               `protobuf:"bytes,13,rep,name=leases,proto3" json:"leases,omitempty"`   // one line each
+	Problem       string                 `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"` // one sentence, empty when all is well
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkStatus) Reset() {
+	*x = LinkStatus{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkStatus) ProtoMessage() {}
+
+func (x *LinkStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkStatus.ProtoReflect.Descriptor instead.
+func (*LinkStatus) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LinkStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LinkStatus) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *LinkStatus) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+func (x *LinkStatus) GetMtu() uint32 {
+	if x != nil {
+		return x.Mtu
+	}
+	return 0
+}
+
+func (x *LinkStatus) GetUp() bool {
+	if x != nil {
+		return x.Up
+	}
+	return false
+}
+
+func (x *LinkStatus) GetCarrier() bool {
+	if x != nil {
+		return x.Carrier
+	}
+	return false
+}
+
+func (x *LinkStatus) GetAddresses() []*LinkAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *LinkStatus) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *LinkStatus) GetPorts() []*LinkPort {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *LinkStatus) GetLacpActor() string {
+	if x != nil {
+		return x.LacpActor
+	}
+	return ""
+}
+
+func (x *LinkStatus) GetLacpPartner() string {
+	if x != nil {
+		return x.LacpPartner
+	}
+	return ""
+}
+
+func (x *LinkStatus) GetAggregator() uint32 {
+	if x != nil {
+		return x.Aggregator
+	}
+	return 0
+}
+
+func (x *LinkStatus) GetLeases() []string {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
+func (x *LinkStatus) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+type LinkAddress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prefix        string                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`    // ok, tentative, dadfailed, deprecated, missing
+	Wanted        bool                   `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"` // false: advertised, or somebody else's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkAddress) Reset() {
+	*x = LinkAddress{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkAddress) ProtoMessage() {}
+
+func (x *LinkAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkAddress.ProtoReflect.Descriptor instead.
+func (*LinkAddress) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LinkAddress) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *LinkAddress) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *LinkAddress) GetWanted() bool {
+	if x != nil {
+		return x.Wanted
+	}
+	return false
+}
+
+type LinkPort struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Carrier       bool                   `protobuf:"varint,2,opt,name=carrier,proto3" json:"carrier,omitempty"`
+	InUse         bool                   `protobuf:"varint,3,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	LacpPartner   string                 `protobuf:"bytes,4,opt,name=lacp_partner,json=lacpPartner,proto3" json:"lacp_partner,omitempty"` // system MAC
+	Aggregator    uint32                 `protobuf:"varint,5,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
+	Churned       bool                   `protobuf:"varint,6,opt,name=churned,proto3" json:"churned,omitempty"` // out of sync with the partner for a minute
+	Speed         uint32                 `protobuf:"varint,7,opt,name=speed,proto3" json:"speed,omitempty"`     // Mb/s, 0 when not known
+	CarrierLosses uint32                 `protobuf:"varint,8,opt,name=carrier_losses,json=carrierLosses,proto3" json:"carrier_losses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkPort) Reset() {
+	*x = LinkPort{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkPort) ProtoMessage() {}
+
+func (x *LinkPort) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkPort.ProtoReflect.Descriptor instead.
+func (*LinkPort) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LinkPort) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LinkPort) GetCarrier() bool {
+	if x != nil {
+		return x.Carrier
+	}
+	return false
+}
+
+func (x *LinkPort) GetInUse() bool {
+	if x != nil {
+		return x.InUse
+	}
+	return false
+}
+
+func (x *LinkPort) GetLacpPartner() string {
+	if x != nil {
+		return x.LacpPartner
+	}
+	return ""
+}
+
+func (x *LinkPort) GetAggregator() uint32 {
+	if x != nil {
+		return x.Aggregator
+	}
+	return 0
+}
+
+func (x *LinkPort) GetChurned() bool {
+	if x != nil {
+		return x.Churned
+	}
+	return false
+}
+
+func (x *LinkPort) GetSpeed() uint32 {
+	if x != nil {
+		return x.Speed
+	}
+	return 0
+}
+
+func (x *LinkPort) GetCarrierLosses() uint32 {
+	if x != nil {
+		return x.CarrierLosses
+	}
+	return 0
+}
+
 type ConsoleStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1025,7 +1351,7 @@ type ConsoleStatus struct {
 
 func (x *ConsoleStatus) Reset() {
 	*x = ConsoleStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1363,7 @@ func (x *ConsoleStatus) String() string {
 func (*ConsoleStatus) ProtoMessage() {}
 
 func (x *ConsoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1376,7 @@ func (x *ConsoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsoleStatus.ProtoReflect.Descriptor instead.
 func (*ConsoleStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConsoleStatus) GetName() string {
@@ -1102,7 +1428,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1440,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1453,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Node) GetId() string {
@@ -1231,7 +1557,7 @@ type CreateTicketRequest struct {
 
 func (x *CreateTicketRequest) Reset() {
 	*x = CreateTicketRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1569,7 @@ func (x *CreateTicketRequest) String() string {
 func (*CreateTicketRequest) ProtoMessage() {}
 
 func (x *CreateTicketRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1582,7 @@ func (x *CreateTicketRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTicketRequest.ProtoReflect.Descriptor instead.
 func (*CreateTicketRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateTicketRequest) GetTtl() *durationpb.Duration {
@@ -1284,7 +1610,7 @@ type CreateTicketResponse struct {
 
 func (x *CreateTicketResponse) Reset() {
 	*x = CreateTicketResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1622,7 @@ func (x *CreateTicketResponse) String() string {
 func (*CreateTicketResponse) ProtoMessage() {}
 
 func (x *CreateTicketResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1635,7 @@ func (x *CreateTicketResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTicketResponse.ProtoReflect.Descriptor instead.
 func (*CreateTicketResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateTicketResponse) GetTicket() string {
@@ -1341,7 +1667,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1679,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1692,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 type ListNodesResponse struct {
@@ -1378,7 +1704,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1716,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1729,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1422,7 +1748,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1760,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1773,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -1466,7 +1792,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1804,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1817,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -1510,7 +1836,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1848,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1861,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RemoveNodeRequest) GetName() string {
@@ -1553,7 +1879,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1891,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1904,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 type LogsRequest struct {
@@ -1593,7 +1919,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1931,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1944,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LogsRequest) GetFollow() bool {
@@ -1659,7 +1985,7 @@ type NodeLogsRequest struct {
 
 func (x *NodeLogsRequest) Reset() {
 	*x = NodeLogsRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1997,7 @@ func (x *NodeLogsRequest) String() string {
 func (*NodeLogsRequest) ProtoMessage() {}
 
 func (x *NodeLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +2010,7 @@ func (x *NodeLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLogsRequest.ProtoReflect.Descriptor instead.
 func (*NodeLogsRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeLogsRequest) GetNode() string {
@@ -1715,7 +2041,7 @@ type LogRecord struct {
 
 func (x *LogRecord) Reset() {
 	*x = LogRecord{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +2053,7 @@ func (x *LogRecord) String() string {
 func (*LogRecord) ProtoMessage() {}
 
 func (x *LogRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2066,7 @@ func (x *LogRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecord.ProtoReflect.Descriptor instead.
 func (*LogRecord) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogRecord) GetSeq() uint64 {
@@ -1795,7 +2121,7 @@ type UploadBundleRequest struct {
 
 func (x *UploadBundleRequest) Reset() {
 	*x = UploadBundleRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +2133,7 @@ func (x *UploadBundleRequest) String() string {
 func (*UploadBundleRequest) ProtoMessage() {}
 
 func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +2146,7 @@ func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBundleRequest.ProtoReflect.Descriptor instead.
 func (*UploadBundleRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UploadBundleRequest) GetBootId() string {
@@ -1846,7 +2172,7 @@ type UploadBundleResponse struct {
 
 func (x *UploadBundleResponse) Reset() {
 	*x = UploadBundleResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +2184,7 @@ func (x *UploadBundleResponse) String() string {
 func (*UploadBundleResponse) ProtoMessage() {}
 
 func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +2197,7 @@ func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBundleResponse.ProtoReflect.Descriptor instead.
 func (*UploadBundleResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UploadBundleResponse) GetId() string {
@@ -1901,7 +2227,7 @@ type Bundle struct {
 
 func (x *Bundle) Reset() {
 	*x = Bundle{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2239,7 @@ func (x *Bundle) String() string {
 func (*Bundle) ProtoMessage() {}
 
 func (x *Bundle) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2252,7 @@ func (x *Bundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bundle.ProtoReflect.Descriptor instead.
 func (*Bundle) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Bundle) GetId() string {
@@ -2015,7 +2341,7 @@ type ListBundlesRequest struct {
 
 func (x *ListBundlesRequest) Reset() {
 	*x = ListBundlesRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2353,7 @@ func (x *ListBundlesRequest) String() string {
 func (*ListBundlesRequest) ProtoMessage() {}
 
 func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2366,7 @@ func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBundlesRequest.ProtoReflect.Descriptor instead.
 func (*ListBundlesRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListBundlesRequest) GetNode() string {
@@ -2059,7 +2385,7 @@ type ListBundlesResponse struct {
 
 func (x *ListBundlesResponse) Reset() {
 	*x = ListBundlesResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2397,7 @@ func (x *ListBundlesResponse) String() string {
 func (*ListBundlesResponse) ProtoMessage() {}
 
 func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2410,7 @@ func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBundlesResponse.ProtoReflect.Descriptor instead.
 func (*ListBundlesResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListBundlesResponse) GetBundles() []*Bundle {
@@ -2104,7 +2430,7 @@ type GetBundleRequest struct {
 
 func (x *GetBundleRequest) Reset() {
 	*x = GetBundleRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2442,7 @@ func (x *GetBundleRequest) String() string {
 func (*GetBundleRequest) ProtoMessage() {}
 
 func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2455,7 @@ func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBundleRequest.ProtoReflect.Descriptor instead.
 func (*GetBundleRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetBundleRequest) GetNode() string {
@@ -2156,7 +2482,7 @@ type GetBundleResponse struct {
 
 func (x *GetBundleResponse) Reset() {
 	*x = GetBundleResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2494,7 @@ func (x *GetBundleResponse) String() string {
 func (*GetBundleResponse) ProtoMessage() {}
 
 func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2507,7 @@ func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBundleResponse.ProtoReflect.Descriptor instead.
 func (*GetBundleResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetBundleResponse) GetBundle() *Bundle {
@@ -2255,7 +2581,7 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x11HeartbeatResponse\x12=\n" +
 	"\fcluster_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
-	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\xb4\x03\n" +
+	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\x8a\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
@@ -2271,7 +2597,45 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"last_crash\x18\n" +
 	" \x01(\tR\tlastCrash\x12\"\n" +
 	"\rlast_boot_end\x18\v \x01(\tR\vlastBootEnd\x12(\n" +
-	"\x10last_boot_reason\x18\f \x01(\tR\x0elastBootReason\"\x87\x01\n" +
+	"\x10last_boot_reason\x18\f \x01(\tR\x0elastBootReason\x125\n" +
+	"\x05links\x18\r \x03(\v2\x1f.reveille.cluster.v1.LinkStatusR\x05links\x12\x1d\n" +
+	"\n" +
+	"more_links\x18\x0e \x01(\rR\tmoreLinks\"\x9f\x03\n" +
+	"\n" +
+	"LinkStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
+	"\x03mac\x18\x03 \x01(\tR\x03mac\x12\x10\n" +
+	"\x03mtu\x18\x04 \x01(\rR\x03mtu\x12\x0e\n" +
+	"\x02up\x18\x05 \x01(\bR\x02up\x12\x18\n" +
+	"\acarrier\x18\x06 \x01(\bR\acarrier\x12>\n" +
+	"\taddresses\x18\a \x03(\v2 .reveille.cluster.v1.LinkAddressR\taddresses\x12\x12\n" +
+	"\x04mode\x18\b \x01(\tR\x04mode\x123\n" +
+	"\x05ports\x18\t \x03(\v2\x1d.reveille.cluster.v1.LinkPortR\x05ports\x12\x1d\n" +
+	"\n" +
+	"lacp_actor\x18\n" +
+	" \x01(\tR\tlacpActor\x12!\n" +
+	"\flacp_partner\x18\v \x01(\tR\vlacpPartner\x12\x1e\n" +
+	"\n" +
+	"aggregator\x18\f \x01(\rR\n" +
+	"aggregator\x12\x16\n" +
+	"\x06leases\x18\r \x03(\tR\x06leases\x12\x18\n" +
+	"\aproblem\x18\x0e \x01(\tR\aproblem\"S\n" +
+	"\vLinkAddress\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06wanted\x18\x03 \x01(\bR\x06wanted\"\xe9\x01\n" +
+	"\bLinkPort\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\acarrier\x18\x02 \x01(\bR\acarrier\x12\x15\n" +
+	"\x06in_use\x18\x03 \x01(\bR\x05inUse\x12!\n" +
+	"\flacp_partner\x18\x04 \x01(\tR\vlacpPartner\x12\x1e\n" +
+	"\n" +
+	"aggregator\x18\x05 \x01(\rR\n" +
+	"aggregator\x12\x18\n" +
+	"\achurned\x18\x06 \x01(\bR\achurned\x12\x14\n" +
+	"\x05speed\x18\a \x01(\rR\x05speed\x12%\n" +
+	"\x0ecarrier_losses\x18\b \x01(\rR\rcarrierLosses\"\x87\x01\n" +
 	"\rConsoleStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rwritten_bytes\x18\x02 \x01(\x04R\fwrittenBytes\x12#\n" +
@@ -2406,7 +2770,7 @@ func file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_boot_cluster_clusterv1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
 	(TpmMode)(0),                  // 0: reveille.cluster.v1.TpmMode
 	(NodeState)(0),                // 1: reveille.cluster.v1.NodeState
@@ -2422,28 +2786,31 @@ var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),      // 11: reveille.cluster.v1.HeartbeatRequest
 	(*HeartbeatResponse)(nil),     // 12: reveille.cluster.v1.HeartbeatResponse
 	(*NodeStatus)(nil),            // 13: reveille.cluster.v1.NodeStatus
-	(*ConsoleStatus)(nil),         // 14: reveille.cluster.v1.ConsoleStatus
-	(*Node)(nil),                  // 15: reveille.cluster.v1.Node
-	(*CreateTicketRequest)(nil),   // 16: reveille.cluster.v1.CreateTicketRequest
-	(*CreateTicketResponse)(nil),  // 17: reveille.cluster.v1.CreateTicketResponse
-	(*ListNodesRequest)(nil),      // 18: reveille.cluster.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),     // 19: reveille.cluster.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),        // 20: reveille.cluster.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),       // 21: reveille.cluster.v1.GetNodeResponse
-	(*RemoveNodeRequest)(nil),     // 22: reveille.cluster.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 23: reveille.cluster.v1.RemoveNodeResponse
-	(*LogsRequest)(nil),           // 24: reveille.cluster.v1.LogsRequest
-	(*NodeLogsRequest)(nil),       // 25: reveille.cluster.v1.NodeLogsRequest
-	(*LogRecord)(nil),             // 26: reveille.cluster.v1.LogRecord
-	(*UploadBundleRequest)(nil),   // 27: reveille.cluster.v1.UploadBundleRequest
-	(*UploadBundleResponse)(nil),  // 28: reveille.cluster.v1.UploadBundleResponse
-	(*Bundle)(nil),                // 29: reveille.cluster.v1.Bundle
-	(*ListBundlesRequest)(nil),    // 30: reveille.cluster.v1.ListBundlesRequest
-	(*ListBundlesResponse)(nil),   // 31: reveille.cluster.v1.ListBundlesResponse
-	(*GetBundleRequest)(nil),      // 32: reveille.cluster.v1.GetBundleRequest
-	(*GetBundleResponse)(nil),     // 33: reveille.cluster.v1.GetBundleResponse
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*LinkStatus)(nil),            // 14: reveille.cluster.v1.LinkStatus
+	(*LinkAddress)(nil),           // 15: reveille.cluster.v1.LinkAddress
+	(*LinkPort)(nil),              // 16: reveille.cluster.v1.LinkPort
+	(*ConsoleStatus)(nil),         // 17: reveille.cluster.v1.ConsoleStatus
+	(*Node)(nil),                  // 18: reveille.cluster.v1.Node
+	(*CreateTicketRequest)(nil),   // 19: reveille.cluster.v1.CreateTicketRequest
+	(*CreateTicketResponse)(nil),  // 20: reveille.cluster.v1.CreateTicketResponse
+	(*ListNodesRequest)(nil),      // 21: reveille.cluster.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),     // 22: reveille.cluster.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),        // 23: reveille.cluster.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),       // 24: reveille.cluster.v1.GetNodeResponse
+	(*RemoveNodeRequest)(nil),     // 25: reveille.cluster.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),    // 26: reveille.cluster.v1.RemoveNodeResponse
+	(*LogsRequest)(nil),           // 27: reveille.cluster.v1.LogsRequest
+	(*NodeLogsRequest)(nil),       // 28: reveille.cluster.v1.NodeLogsRequest
+	(*LogRecord)(nil),             // 29: reveille.cluster.v1.LogRecord
+	(*UploadBundleRequest)(nil),   // 30: reveille.cluster.v1.UploadBundleRequest
+	(*UploadBundleResponse)(nil),  // 31: reveille.cluster.v1.UploadBundleResponse
+	(*Bundle)(nil),                // 32: reveille.cluster.v1.Bundle
+	(*ListBundlesRequest)(nil),    // 33: reveille.cluster.v1.ListBundlesRequest
+	(*ListBundlesResponse)(nil),   // 34: reveille.cluster.v1.ListBundlesResponse
+	(*GetBundleRequest)(nil),      // 35: reveille.cluster.v1.GetBundleRequest
+	(*GetBundleResponse)(nil),     // 36: reveille.cluster.v1.GetBundleResponse
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
 }
 var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	2,  // 0: reveille.cluster.v1.Refusal.kind:type_name -> reveille.cluster.v1.RefusalKind
@@ -2451,63 +2818,66 @@ var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	0,  // 2: reveille.cluster.v1.EnrolRequest.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
 	6,  // 3: reveille.cluster.v1.EnrolResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	0,  // 4: reveille.cluster.v1.EnrolResponse.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	34, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	37, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
 	13, // 6: reveille.cluster.v1.JoinRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	34, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	35, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	37, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	38, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	6,  // 9: reveille.cluster.v1.JoinResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	13, // 10: reveille.cluster.v1.HeartbeatRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	34, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	35, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	37, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	38, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	6,  // 13: reveille.cluster.v1.HeartbeatResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
-	14, // 14: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
-	35, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
-	1,  // 16: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
-	13, // 17: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
-	34, // 18: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
-	34, // 19: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
-	34, // 20: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 21: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	35, // 22: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
-	34, // 23: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
-	15, // 24: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
-	15, // 25: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
-	24, // 26: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
-	35, // 27: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
-	34, // 28: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
-	34, // 29: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
-	35, // 30: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
-	29, // 31: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
-	29, // 32: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
-	7,  // 33: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
-	9,  // 34: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
-	11, // 35: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
-	27, // 36: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
-	16, // 37: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
-	18, // 38: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
-	20, // 39: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
-	22, // 40: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
-	25, // 41: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
-	30, // 42: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
-	32, // 43: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
-	24, // 44: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
-	8,  // 45: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
-	10, // 46: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
-	12, // 47: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
-	28, // 48: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
-	17, // 49: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
-	19, // 50: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
-	21, // 51: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
-	23, // 52: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
-	26, // 53: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
-	31, // 54: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
-	33, // 55: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
-	26, // 56: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
-	45, // [45:57] is the sub-list for method output_type
-	33, // [33:45] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	17, // 14: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
+	38, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
+	14, // 16: reveille.cluster.v1.NodeStatus.links:type_name -> reveille.cluster.v1.LinkStatus
+	15, // 17: reveille.cluster.v1.LinkStatus.addresses:type_name -> reveille.cluster.v1.LinkAddress
+	16, // 18: reveille.cluster.v1.LinkStatus.ports:type_name -> reveille.cluster.v1.LinkPort
+	1,  // 19: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
+	13, // 20: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
+	37, // 21: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
+	37, // 22: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	37, // 23: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 24: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
+	38, // 25: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
+	37, // 26: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
+	18, // 27: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
+	18, // 28: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
+	27, // 29: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
+	38, // 30: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
+	37, // 31: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
+	37, // 32: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
+	38, // 33: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
+	32, // 34: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
+	32, // 35: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
+	7,  // 36: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
+	9,  // 37: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
+	11, // 38: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
+	30, // 39: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
+	19, // 40: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
+	21, // 41: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
+	23, // 42: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
+	25, // 43: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
+	28, // 44: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
+	33, // 45: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
+	35, // 46: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
+	27, // 47: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
+	8,  // 48: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
+	10, // 49: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
+	12, // 50: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
+	31, // 51: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
+	20, // 52: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
+	22, // 53: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
+	24, // 54: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
+	26, // 55: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
+	29, // 56: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
+	34, // 57: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
+	36, // 58: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
+	29, // 59: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
+	48, // [48:60] is the sub-list for method output_type
+	36, // [36:48] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_boot_cluster_clusterv1_cluster_proto_init() }
@@ -2521,7 +2891,7 @@ func file_boot_cluster_clusterv1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_boot_cluster_clusterv1_cluster_proto_rawDesc), len(file_boot_cluster_clusterv1_cluster_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -59,7 +59,7 @@ func WriteNode(w io.Writer, n Node, now time.Time) error {
 	for _, c := range n.Consoles {
 		rows = append(rows, fmt.Sprintf("console %s\t%s, %d bytes written, %s dropped", c.Name, stalled(c), c.WrittenBytes, count(c.DroppedLines, "line")))
 	}
-	return columns(w, rows...)
+	return columns(w, append(rows, linkRows(n)...)...)
 }
 
 // WriteTicket is the table of `ticket create`.

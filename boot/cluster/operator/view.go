@@ -35,6 +35,8 @@ type Node struct {
 	LastBootReason   string     `json:"lastBootReason" yaml:"lastBootReason"`
 	ConfigGeneration uint64     `json:"configGeneration" yaml:"configGeneration"`
 	Consoles         []Console  `json:"consoles" yaml:"consoles"`
+	Links            []Link     `json:"links" yaml:"links"`
+	MoreLinks        uint32     `json:"moreLinks" yaml:"moreLinks"` // that the node did not list
 	ID               string     `json:"id" yaml:"id"`
 	KeySHA256        string     `json:"keySha256" yaml:"keySha256"`
 }
@@ -84,7 +86,7 @@ func NodeOf(n *clusterv1.Node) Node {
 		UptimeSeconds: st.GetUptime().AsDuration().Seconds(),
 		AgentCrashes:  st.GetAgentCrashes(), LastCrash: st.GetLastCrash(),
 		LastBootEnd: st.GetLastBootEnd(), LastBootReason: st.GetLastBootReason(),
-		Consoles: []Console{},
+		Consoles: []Console{}, Links: linksOf(st), MoreLinks: st.GetMoreLinks(),
 	}
 	for _, c := range st.GetConsoles() {
 		v.Consoles = append(v.Consoles, Console{c.GetName(), c.GetWrittenBytes(), c.GetDroppedLines(), c.GetStalled()})
