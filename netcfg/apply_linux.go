@@ -376,17 +376,6 @@ func (k *kernel) address(ctx context.Context, index int, op Op) error {
 	})
 }
 
-// cacheInfo is struct ifa_cacheinfo: preferred and valid lifetime, two time stamps.
-func (l lifetime) cacheInfo() []byte {
-	if l == (lifetime{}) {
-		l = forever
-	}
-	b := make([]byte, 16)
-	binary.NativeEndian.PutUint32(b, l.preferred)
-	binary.NativeEndian.PutUint32(b[4:], l.valid)
-	return b
-}
-
 // broadcast is the IPv4 network's last address; /31 and /32 have none (RFC 3021).
 func broadcast(p netip.Prefix) (netip.Addr, bool) {
 	if !p.Addr().Is4() || p.Bits() >= 31 {

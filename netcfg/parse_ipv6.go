@@ -68,12 +68,7 @@ func readToken(v Value) netip.Addr {
 
 func readRA(v Value) raOverrides {
 	m := v.Mapping(raKeys)
-	ra := raOverrides{useDNS: boolOr(m.Get("use-dns"), true), useDomains: useDomains(m.Get("use-domains"))}
-	if n := m.Get("table"); n.Set() {
-		n.Int(1, maxUint32)
-		n.Unsupported("%s: the kernel puts advertised routes into the main table", unsupported)
-	}
-	return ra
+	return raOverrides{useDNS: boolOr(m.Get("use-dns"), true), useDomains: useDomains(m.Get("use-domains"))}
 }
 
 func boolOr(v Value, otherwise bool) bool {

@@ -42,7 +42,7 @@ var (
 	ruleKeys = Keys{Known: []string{"from", "to", "table", "priority", "mark", "type-of-service"}}
 	dhcpKeys = Keys{Known: []string{"use-dns", "use-domains", "use-ntp", "use-mtu", "use-routes",
 		"use-hostname", "send-hostname", "hostname", "route-metric"}}
-	raKeys = Keys{Known: []string{"use-dns", "use-domains", "table"}}
+	raKeys = Keys{Known: []string{"use-dns", "use-domains"}, NotYet: []string{"table"}}
 )
 
 // notYet is what the parser understands and checks, and the planner cannot do:
