@@ -21,6 +21,9 @@ const (
 	exitUnsupported = 3
 )
 
+// leaseDir keeps what apply leased, so that the next one need not ask again.
+const leaseDir = "/run/reveille/leases"
+
 func netCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "net",
@@ -70,6 +73,7 @@ func netPlanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			cfg = cfg.Leased(leaseDir, have)
 			printOps(cmd.OutOrStdout(), netcfg.Plan(cfg, have))
 			for _, w := range netcfg.Waits(cfg, have) {
 				fmt.Fprintln(cmd.ErrOrStderr(), w)
@@ -106,7 +110,7 @@ func netApplyCommand() *cobra.Command {
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-			report, err := netcfg.New(cfg, log, netcfg.Options{ResolvConf: resolvConf}).Converge(cmd.Context())
+			report, err := netcfg.New(cfg, log, netcfg.Options{ResolvConf: resolvConf, Leases: leaseDir}).Converge(cmd.Context())
 			printOps(cmd.OutOrStdout(), report.Ops)
 			return err
 		},

@@ -49,7 +49,7 @@ func TestNetCheck(t *testing.T) {
 	}{
 		{"version: 2\nethernets: {eth0: {addresses: [10.0.0.1/24]}}\n", "", 0},
 		{"version: 2\nethernets:\n  eth0: {adresses: []}\n", `n.yaml:3:10: ethernets.eth0.adresses: unknown key; did you mean "addresses"?`, 2},
-		{"version: 2\nethernets:\n  eth0: {dhcp4: true}\n", "n.yaml:3:10: ethernets.eth0.dhcp4: true is valid netplan that we do not support yet", 3},
+		{"version: 2\nethernets:\n  eth0: {emit-lldp: true}\n", "n.yaml:3:10: ethernets.eth0.emit-lldp: is valid netplan that we do not support yet", 3},
 	} {
 		_, says, code := runNet(t, "check", writeDoc(t, c.doc))
 		if code != c.code || !strings.Contains(says, c.says) {

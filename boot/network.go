@@ -9,7 +9,11 @@ import (
 	"reveille/netcfg"
 )
 
-const resolvConf = "/etc/resolv.conf"
+const (
+	resolvConf = "/etc/resolv.conf"
+	// leaseDir is on a tmpfs: a lease is for this boot.
+	leaseDir = "/run/reveille/leases"
+)
 
 // degradedAfter is how long a link that the document wants may keep a node
 // from joining that has an address already. It is the stage's patience: a
@@ -29,6 +33,7 @@ func (n *Node) network(ctx context.Context) error {
 	if n.net == nil {
 		n.net = netcfg.New(n.params.Network, log, netcfg.Options{
 			ResolvConf: resolvConf,
+			Leases:     leaseDir,
 			LoadModule: n.loader.Load,
 			Applied:    func(netcfg.Op) { n.fault("network-half") },
 		})
@@ -73,7 +78,7 @@ func explainNetwork(s netcfg.Status) string {
 		switch {
 		case w.Optional, w.Passing:
 		case first == "":
-			first = w.Link + ": " + w.Reason
+			first = w.Text()
 		default:
 			more++
 		}

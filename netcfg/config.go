@@ -60,6 +60,9 @@ type link struct {
 	dhcp4, dhcp6 *dhcp // nil: no DHCP
 	dhcpID       dhcpID
 
+	leaseOf    string          // id of the entry that this link is one interface of
+	leaseWaits []linkLeaseWait // the leases that it has not yet
+
 	bond   bond   // kindBond only
 	bridge bridge // kindBridge only
 	vlan   vlan   // kindVLAN only

@@ -15,12 +15,14 @@ import (
 // fake is a kernel in memory that refuses what the real one refuses; the
 // contract test holds the two together.
 type fake struct {
-	state   State
-	before  map[int]int  // the MTU that a port had before it was one
-	secret  map[int]bool // links with a stable_secret
-	last    int          // index given out last
-	budget  int          // operations until it "loses power"; negative for never
-	applied int
+	state  State
+	before map[int]int  // the MTU that a port had before it was one
+	secret map[int]bool // links with a stable_secret
+	// unplugged takes the carrier from all NICs.
+	unplugged bool
+	last      int // index given out last
+	budget    int // operations until it "loses power"; negative for never
+	applied   int
 }
 
 var errPower = fmt.Errorf("power cut")
@@ -117,7 +119,7 @@ func (f *fake) carrier(l *LinkState) bool {
 	case l.Kind == "vlan":
 		return f.carrier(f.state.link(l.Parent))
 	}
-	return true
+	return !f.unplugged
 }
 
 func (f *fake) apply(op Op) error {

@@ -152,6 +152,8 @@ func decodeLink(s *State, data []byte) error {
 			l.PermMAC = macString(ad.Bytes())
 		case unix.IFLA_MTU:
 			l.MTU = int(ad.Uint32())
+		case unix.IFLA_MAX_MTU:
+			l.MaxMTU = int(ad.Uint32())
 		case unix.IFLA_LINK:
 			l.Parent = int(ad.Uint32())
 		case unix.IFLA_MASTER:

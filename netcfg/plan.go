@@ -80,6 +80,7 @@ func (p *planner) run() {
 		for _, index := range p.device(l) {
 			p.carrier(l, p.link(index))
 			p.addresses(l, index)
+			p.leases(l)
 			p.linkRoutes(l, index)
 		}
 		p.rules(l)

@@ -22,6 +22,10 @@ const (
 	// RetransTimer), once per dad_transmits, which is 1 unless somebody raised it.
 	dadWait = 5 * time.Second
 
+	// leasePatience bounds Converge's wait for DHCP servers and for the carrier that
+	// they are behind. A port that opens late takes a minute: Run's business.
+	leasePatience = 30 * time.Second
+
 	// settle is how long events may gather before the network is read again: a
 	// carrier change alone makes five, and a DAD result is worth a tenth of a
 	// second.
@@ -49,6 +53,9 @@ type Options struct {
 	// LoadModule loads a kernel module by name, for settings that need one;
 	// nil for nobody does.
 	LoadModule func(name string) error
+	// Leases is a folder on a tmpfs that keeps DHCP leases over a restart of the
+	// program; "" asks the servers again.
+	Leases string
 	// Applied is told each operation that succeeded; nil for nobody.
 	Applied func(Op)
 }
@@ -93,6 +100,7 @@ type Reconciler struct {
 	refused     map[string]*refusal // of kernel settings, by key, under turn
 	ra          *advertisements     // has its own lock
 	solicited   map[int]bool        // links whose routers were asked since the watch began, under turn
+	leases      *keeper             // under turn, but for its channel
 
 	mu      sync.Mutex
 	status  Status
@@ -106,6 +114,7 @@ func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
 		ra:  ra,
 		cfg: cfg.withSysctls(opt.Sysctls), log: log, opt: opt,
 		open:      func() (network, error) { return openNetwork(opt) },
+		leases:    newKeeper(cfg, log, kernelLeases(), leaseStore{opt.Leases, bootID()}),
 		watch:     func() (events, error) { return watchKernel(ra) },
 		failures:  map[failedAddress]*failedCheck{},
 		said:      map[string]string{},
@@ -118,7 +127,7 @@ func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
 
 // Converge makes the network what the document says: it observes, plans and
 // applies until the plan is empty, then gives IPv6's duplicate address
-// detection up to 5 s. What it cannot bring about, such as a NIC that is not
+// detection up to 5 s, and DHCP servers up to 30 s. What it cannot bring about, such as a NIC that is not
 // there, is in the report and no error. The error is the operation that the
 // kernel refused twice, with its errno.
 func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
@@ -134,10 +143,15 @@ func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
 	}
 	defer ev.Close()
 
+	defer r.useLeases()()
 	waits, err := r.passes(ctx, net, &report)
-	patience := time.NewTimer(dadWait)
+	limit, pending := dadWait, wait.passing
+	if r.cfg.wantsLeases() {
+		limit, pending = leasePatience, wait.comes
+	}
+	patience := time.NewTimer(limit)
 	defer patience.Stop()
-	for err == nil && slices.ContainsFunc(waits, wait.passing) {
+	for err == nil && slices.ContainsFunc(waits, pending) {
 		if !r.next(ctx, ev, patience.C) {
 			break
 		}
@@ -153,6 +167,7 @@ func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
 func (r *Reconciler) next(ctx context.Context, ev events, patience <-chan time.Time) bool {
 	select {
 	case <-ev.C():
+	case <-r.leases.c:
 	case <-patience:
 		return false
 	case <-ctx.Done():
@@ -186,12 +201,13 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		r.holdFailed(&have, time.Now())
 		r.holdRefused(&have, time.Now())
 		now := time.Now()
-		want := r.cfg.withAdvertised(r.ra.known(now, have), have)
+		r.leases.follow(have)
+		want := r.cfg.withLeases(r.leases.tenants, r.leases.env.now()).withAdvertised(r.ra.known(now, have), have)
 		ops, waits := plan(want, have)
 		if len(ops) == 0 {
 			refusal = nil // it healed
 		}
-		r.publish(have, waits, len(ops) == 0, refusal)
+		r.publish(want, have, waits, len(ops) == 0, refusal)
 		report.Waits = plainWaits(waits)
 		if len(ops) == 0 && r.askHolders(ctx, net, have) {
 			continue // to say whose it is
@@ -202,7 +218,7 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		}
 		failed, err := r.applyAll(ctx, net, ops, report)
 		if err != nil && failed == refused {
-			r.publish(have, waits, false, err)
+			r.publish(want, have, waits, false, err)
 			return waits, err
 		}
 		refused, refusal = failed, err
@@ -258,6 +274,18 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
+// useLeases lets DHCP clients run until the function that it returns is called.
+func (r *Reconciler) useLeases() func() {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.leases.users++
+	return func() {
+		r.turn.Lock()
+		defer r.turn.Unlock()
+		r.leases.leave()
+	}
+}
+
 var errEvents = errors.New("the kernel's event stream ended")
 
 // watchOnce converges after each event until an error.
@@ -273,6 +301,7 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 	}
 	defer net.Close()
 	r.forgetSolicited()
+	defer r.useLeases()()
 	for {
 		var report Report
 		_, err := r.passes(ctx, net, &report)
@@ -292,6 +321,7 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 			case <-time.After(settle):
 			case <-ctx.Done():
 			}
+		case <-r.leases.c:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -327,8 +357,9 @@ func (r *Reconciler) WaitFor(ctx context.Context, ready func(Status) bool) error
 	}
 }
 
-func (r *Reconciler) publish(have State, waits []wait, converged bool, failure error) {
-	s := statusOf(r.cfg, have, waits)
+func (r *Reconciler) publish(want *Config, have State, waits []wait, converged bool, failure error) {
+	s := statusOf(want, have, waits)
+	s.Leases = r.leases.status(time.Now())
 	r.findings.settle(s.Links, time.Now())
 	s.Converged = converged
 	if failure != nil {

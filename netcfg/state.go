@@ -32,6 +32,7 @@ type LinkState struct {
 	Up       bool     `yaml:"up"`      // IFF_UP: administratively
 	Carrier  bool     `yaml:"carrier"` // IFF_LOWER_UP
 	MTU      int      `yaml:"mtu"`
+	MaxMTU   int      `yaml:"maxmtu"` // the most that the driver takes, 0 when not known
 	Parent   int      `yaml:"parent"` // index, IFLA_LINK; 0 for none
 	Master   int      `yaml:"master"` // index, IFLA_MASTER; 0 for none
 

@@ -16,6 +16,7 @@ type Status struct {
 	Waits     []Wait       // what the wish still waits for, in document order
 	Links     []LinkStatus // wanted links but for ports of bonds, in document order
 	Addresses []netip.Addr // a socket can use them now, most preferred first
+	Leases    []LeaseStatus
 }
 
 // Ready reports whether a node can reach others: it has an address that works.
@@ -25,12 +26,21 @@ func (s Status) Ready() bool { return len(s.Addresses) > 0 }
 type Wait struct {
 	Link     string // id in the document
 	Reason   string // "no interface with MAC 02:00:00:00:00:01"
+	Detail   string // what changes while the reason stays: "attempt 4 in 31s"; may be ""
 	Optional bool   // the document says that nobody needs to wait for it
 	Passing  bool   // ends by itself within seconds: a duplicate address check
 }
 
 // String is `waiting for eth1: no interface with MAC ...`.
-func (w Wait) String() string { return "waiting for " + w.Link + ": " + w.Reason }
+func (w Wait) String() string { return "waiting for " + w.Text() }
+
+// Text is `eth1: no interface with MAC ...`.
+func (w Wait) Text() string {
+	if w.Detail != "" {
+		return w.Link + ": " + w.Reason + ", " + w.Detail
+	}
+	return w.Link + ": " + w.Reason
+}
 
 // LinkStatus compares one wanted link with what is there.
 type LinkStatus struct {

@@ -16,6 +16,8 @@ const (
 	waitCarrier                   // no carrier
 	waitDriver                    // the driver cannot do it
 	waitSetting                   // a kernel setting that is missing or refused
+	waitLeaseSoon                 // a DHCP server was asked a moment ago
+	waitLease                     // no DHCP server answers as it should
 )
 
 type wait struct {
@@ -24,14 +26,18 @@ type wait struct {
 }
 
 func (p *planner) wait(l *link, kind waitKind, reason string) {
-	optional := l.optional
-	if b := p.masters[l.id]; b != nil && b.optional {
-		optional = true
+	p.waitFor(l, kind, Wait{Reason: reason})
+}
+
+func (p *planner) waitFor(l *link, kind waitKind, what Wait) {
+	what.Link = l.id
+	if b := p.masters[l.id]; l.optional || b != nil && b.optional {
+		what.Optional = true
 	}
 	if kind.ofStatic() && slices.Contains(l.optionalAddresses, "static") {
-		optional = true
+		what.Optional = true
 	}
-	w := wait{kind, Wait{Link: l.id, Reason: reason, Optional: optional}}
+	w := wait{kind, what}
 	w.Passing = w.passing()
 	if !p.said[w] {
 		p.said[w] = true
@@ -58,5 +64,12 @@ func plainWaits(waits []wait) []Wait {
 // what needs one.
 func (k waitKind) ofStatic() bool { return k == waitDAD || k == waitDuplicate || k == waitSource }
 
+// comes reports whether the wait may end by itself while somebody waits.
+func (w wait) comes() bool {
+	return w.passing() || !w.Optional && (w.kind == waitLease || w.kind == waitCarrier)
+}
+
 // passing reports whether the wait ends by itself within seconds.
-func (w wait) passing() bool { return w.kind == waitDAD || w.kind == waitSource }
+func (w wait) passing() bool {
+	return w.kind == waitDAD || w.kind == waitSource || w.kind == waitLeaseSoon
+}

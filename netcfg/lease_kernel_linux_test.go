@@ -1,0 +1,122 @@
+package netcfg
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dhcpLab is eth0 of this machine and another machine at its far end.
+type dhcpLab struct {
+	kernelLab
+	other *namespace
+}
+
+func newDHCPLab(t *testing.T, addresses ...string) dhcpLab {
+	t.Helper()
+	l := dhcpLab{newKernelLab(t).(kernelLab), newNamespace(t)}
+	if err := l.AddNIC("eth0", "02:00:00:00:00:01"); err != nil {
+		t.Fatal(err)
+	}
+	l.move(t, "eth0", l.other)
+	for _, a := range addresses {
+		l.other.do(t, addr("peer-eth0", a))
+	}
+	return l
+}
+
+// serve runs a program on the other machine until the test ends.
+func (n *namespace) serve(t *testing.T, name string, args ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	started := make(chan error)
+	n.run <- func() { started <- cmd.Start() } // a child is where its parent's thread is
+	if err := <-started; err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, out.String())
+		}
+	})
+}
+
+func (l dhcpLab) dnsmasq(t *testing.T, args ...string) {
+	l.other.serve(t, "dnsmasq", append([]string{
+		"--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--port=0", "--no-ping",
+		"--log-dhcp", "--log-facility=-", "--interface=peer-eth0", "--bind-interfaces", "--user=root", "--pid-file=",
+		"--dhcp-leasefile=" + filepath.Join(t.TempDir(), "leases"), "--dhcp-authoritative",
+	}, args...)...)
+}
+
+// TestKernelDnsmasq: from nothing to a lease with all that a server can give,
+// and the same address for the same node from an empty disk.
+func TestKernelDnsmasq(t *testing.T) {
+	l := newDHCPLab(t, "10.9.0.1/24")
+	l.dnsmasq(t, "--dhcp-range=10.9.0.100,10.9.0.200,1h", "--dhcp-option=option:dns-server,10.9.0.3", "--dhcp-option=option:domain-search,a.example,b.example",
+		"--dhcp-option=option:router,10.9.0.254", "--dhcp-option=option:classless-static-route,0.0.0.0/0,10.9.0.1,192.0.2.0/24,0.0.0.0",
+		"--dhcp-option=option:mtu,1400", "--dhcp-option=option:ntp-server,10.9.0.4", "--domain=lan")
+	const wish = `ethernets: {eth0: {dhcp4: true, dhcp4-overrides: {use-domains: true}}}`
+	var first netip.Prefix
+	for range 2 {
+		resolv := filepath.Join(t.TempDir(), "resolv.conf")
+		r := New(compileWish(t, wish), quiet(), Options{ResolvConf: resolv})
+		began := time.Now()
+		report, err := r.Converge(t.Context())
+		if err != nil || len(report.Waits) != 0 {
+			t.Fatalf("%v, waits %v", err, report.Waits)
+		}
+		t.Logf("converged in %s, %d passes", time.Since(began).Round(time.Millisecond), report.Passes)
+		s := r.Status().Leases[0]
+		if s.Server != "10.9.0.1" || len(s.Addresses) != 1 || !s.Addresses[0].Contains(netip.MustParseAddr("10.9.0.150")) || fmt.Sprint(s.NTP) != "[10.9.0.4]" {
+			t.Errorf("status %+v", s)
+		}
+		if first.IsValid() && first != s.Addresses[0] {
+			t.Errorf("first %s, then %s", first, s.Addresses[0])
+		}
+		first = s.Addresses[0]
+		have, err := Observe(bg, resolv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var routes []string
+		for _, route := range have.Routes {
+			if route.Proto == ownProto {
+				routes = append(routes, route.where()+route.how())
+			}
+		}
+		if got := strings.Join(routes, ", "); got != fmt.Sprintf("default via 10.9.0.1 src %s metric 100, 192.0.2.0/24 metric 100", first.Addr()) {
+			t.Errorf("routes %s", got)
+		}
+		if d := have.named("eth0"); d.MTU != 1400 || !strings.Contains(*have.ResolvConf, "search lan a.example b.example\nnameserver 10.9.0.3\n") {
+			t.Errorf("mtu %d, %s", d.MTU, *have.ResolvConf)
+		}
+		for _, a := range have.Addresses {
+			if a.Prefix == first && (a.Valid < 3590 || a.Valid > 3600) {
+				t.Errorf("valid for %d s", a.Valid)
+			}
+			if a.Prefix == first {
+				if err := l.remove(a); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// remove takes an address away as a reboot does.
+func (l dhcpLab) remove(a AddressState) error {
+	if _, err := l.Observe(bg); err != nil {
+		return err
+	}
+	return l.Apply(bg, Op{Verb: OpDeleteAddress, Link: "eth0", Address: a.Prefix})
+}

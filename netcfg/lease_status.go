@@ -1,0 +1,54 @@
+package netcfg
+
+import (
+	"net/netip"
+	"time"
+)
+
+// LeaseStatus is DHCP of one version on one interface.
+type LeaseStatus struct {
+	Link, Interface string // id in the document, name
+	Version         int    // 4 or 6
+	State           string // in the words of RFC 2131 or RFC 8415
+	Server          string // "" without a lease, like all that follows
+	Addresses       []netip.Prefix
+	DNS, NTP        []netip.Addr
+	Search          []string
+	Hostname        string    // what the server calls the node: for information
+	Renew, Expire   time.Time // by the clock of now; zero for never
+	Waiting         string    // why there is no lease, "" when there is
+	Attempts        int       // messages sent since there is no lease
+	Dropped         int       // messages that were malformed or of no use
+}
+
+// status is in the order of the document. It is called after follow.
+func (k *keeper) status(now time.Time) []LeaseStatus {
+	var out []LeaseStatus
+	since := k.env.now()
+	for _, t := range k.tenants {
+		s := LeaseStatus{Link: t.link, Interface: t.name, Version: 4, State: t.state, Attempts: t.attempts, Dropped: t.dropped}
+		if t.six {
+			s.Version = 6
+		}
+		if w := t.waiting; w.reason != "" {
+			s.Waiting = w.text()
+		}
+		if l := t.lease; l != nil {
+			s.Server, s.DNS, s.NTP, s.Search, s.Hostname = l.server, l.dns, l.ntp, l.search, l.hostname
+			for _, a := range l.addresses {
+				s.Addresses = append(s.Addresses, a.Prefix)
+			}
+			s.Renew, s.Expire = clock(now, l.renew, since), clock(now, l.expire, since)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// clock is a time since the machine's start by the wall clock.
+func clock(now time.Time, at, since time.Duration) time.Time {
+	if at == noEnd {
+		return time.Time{}
+	}
+	return now.Add(at - since).Round(time.Second)
+}
