@@ -104,16 +104,6 @@ func logTail(log *console.Log) []byte {
 	return crash.Redact([]byte(strings.Join(lines, "")))
 }
 
-// previous is how the boot before this one ended, empty while that is unknown.
-func (r *recorder) previous() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.verdict == nil {
-		return ""
-	}
-	return r.verdict.Told()
-}
-
 func (r *recorder) poke() {
 	select {
 	case r.wake <- struct{}{}:
@@ -210,15 +200,6 @@ func (r *recorder) forget(_ context.Context, id proc.RecordID) (proc.Nothing, er
 	r.mu.Unlock()
 	r.poke()
 	return proc.Nothing{}, nil
-}
-
-func (r *recorder) lastBoot(context.Context, proc.Nothing) (proc.LastBoot, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.verdict == nil {
-		return proc.LastBoot{}, nil
-	}
-	return proc.LastBoot{End: string(r.verdict.End), Reason: r.verdict.Text}, nil
 }
 
 // endJournal bounds the wait for a disk at an ordered stop.

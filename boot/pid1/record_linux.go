@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -118,57 +117,6 @@ func (r *recorder) openDisk() {
 	entry, err := crash.Journal{Dir: d.dir}.Read()
 	r.judge(crash.Evidence{Journal: entry, Err: err, Pending: found})
 	d.found = nil
-}
-
-// missDisk says, once, that there is no disk, and does what can be done without:
-// the kernel's storage is read, and given back when the cluster has what it held.
-func (r *recorder) missDisk() {
-	d := &r.disk
-	if !d.missed && time.Now().Before(d.missing) {
-		return
-	}
-	if !d.missed {
-		d.missed = true
-		r.say(console.Warn, "no state partition so far; crash records are kept in memory only, and no boot knows how this one ends; going on")
-		r.readPstore()
-		r.takeOver(nil)
-		r.judge(crash.Evidence{Err: crash.ErrNoDisk})
-	}
-	r.clearPstore()
-}
-
-// readPstore reads what the kernel kept, the first time it is called.
-func (r *recorder) readPstore() {
-	d := &r.disk
-	if d.read {
-		return
-	}
-	d.read = true
-	var err error
-	if d.harvest, err = crash.ReadPstore(os.DirFS(d.pstore)); err != nil {
-		r.say(console.Warn, "%v, going on without it", err)
-	}
-	d.found = d.harvest.Records
-}
-
-// judge says how the boot before this one ended. A disk that comes late may
-// tell more.
-func (r *recorder) judge(e crash.Evidence) {
-	e.Harvested, e.Watchdog = r.disk.found, watchdogFired(r.disk.watchdog)
-	v := crash.Judge(e)
-	if old := r.verdict; old != nil && (v.End == old.End || v.End == crash.Unknown) {
-		r.judged(*old) // with a disk now
-		return
-	}
-	level := console.Warn
-	if v.End == crash.Clean || v.End == crash.Unknown && (errors.Is(e.Err, crash.ErrBlank) || errors.Is(e.Err, crash.ErrNoDisk)) {
-		level = console.Info // for a disk that is not there, there is a warning
-	}
-	r.say(level, "%s", v)
-	r.mu.Lock()
-	r.verdict = &v
-	r.mu.Unlock()
-	r.judged(v)
 }
 
 // begin puts this boot into the journal, in place of the one before it.
@@ -293,27 +241,6 @@ func (r *recorder) giveWay() string {
 	return ""
 }
 
-// clearPstore gives the kernel its storage back, once what it held is safe or
-// at the cluster: the storage is small, and what is there stays there.
-func (r *recorder) clearPstore() {
-	h := &r.disk.harvest
-	r.mu.Lock()
-	for _, st := range h.Records {
-		if p := r.find(st.ID); p != nil && !p.saved {
-			r.mu.Unlock()
-			return
-		}
-	}
-	r.mu.Unlock()
-	for _, name := range h.Files {
-		if err := os.Remove(filepath.Join(r.disk.pstore, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.say(console.Warn, "clear pstore: %v; the same is read again at the next boot", err)
-			break
-		}
-	}
-	*h = crash.Harvest{}
-}
-
 // writePmsg puts each record of this boot into the kernel's own crash storage,
 // where the machine has that: it is there before any disk.
 func (r *recorder) writePmsg() {
@@ -358,22 +285,4 @@ func (d *recordDisk) endBoot(r *recorder, why proc.Restart) {
 	if err != nil && d.trouble == "" {
 		r.say(console.Warn, "%v; the next boot will take this for a power loss", err)
 	}
-}
-
-// watchdogFired tells whether a watchdog says that it reset the machine
-// (WDIOF_CARDRESET in the driver's bootstatus, include/uapi/linux/watchdog.h).
-func watchdogFired(pattern string) bool {
-	const cardReset = 0x20
-	paths, _ := filepath.Glob(pattern) // its only error is that of a bad pattern
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // this driver does not tell
-		}
-		status, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 32)
-		if err == nil && status&cardReset != 0 {
-			return true
-		}
-	}
-	return false
 }

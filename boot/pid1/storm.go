@@ -44,19 +44,32 @@ func (i *Init) calm(forced int) {
 // wrong. During an ordered stop that is its own steps; each of them has a bound
 // and says when it is over.
 func (i *Init) fault() string {
-	if until := time.Duration(i.stepUntil.Load()); until > 0 {
-		if time.Since(i.begun) > until {
-			return "the ordered stop does not go on"
-		}
-		return ""
+	switch {
+	case !i.stopping():
+		return i.vitals().fault()
+	case time.Since(i.begun) > time.Duration(i.stepUntil.Load()):
+		return "the ordered stop does not go on"
 	}
-	return i.vitals().fault()
+	return ""
 }
 
+func (i *Init) stopping() bool { return i.stepUntil.Load() > 0 }
+
 // tooSoon is how long the machine must still be up until a fault may restart
-// it: see earliest.
+// it: see earliest. A stop was asked for, and is never too soon.
 func (i *Init) tooSoon() time.Duration {
+	if i.stopping() {
+		return 0
+	}
 	return max(earliest(int(i.inRow.Load()))-console.BootTime(), 0)
+}
+
+// patience is the watchdog's timeout now, seconds.
+func (i *Init) patience() int {
+	if i.stopping() {
+		return watchdogTimeout
+	}
+	return dogPatience(int(i.inRow.Load()))
 }
 
 // stepSlack is what a step of the stop may take over its bound: the slowest

@@ -74,12 +74,19 @@ func TestFedOrNot(t *testing.T) {
 	if !i.deserves(i.fault(), time.Minute, 60, &fed) || !i.deserves(i.fault(), time.Second, 60, &fed) {
 		t.Error("reset again, too soon")
 	}
+	i.inRow.Store(4)
+	if got := i.patience(); got != 600 {
+		t.Errorf("the watchdog waits %d s", got)
+	}
 	if got := strings.Count(wholeLog(i), "restarts did not help: the next one in 1m0s"); got != 1 {
 		t.Errorf("said %d times", got)
 	}
 	i.step(time.Second) // the agent is of no matter any more
 	if fault := i.fault(); fault != "" {
 		t.Errorf("in the first step of a stop: %s", fault)
+	}
+	if got := i.patience(); got != watchdogTimeout || i.tooSoon() != 0 {
+		t.Errorf("a stop that hangs is borne for %s and then %d s", i.tooSoon(), got)
 	}
 	i.step(-stepSlack)
 	if fault := i.fault(); fault != "the ordered stop does not go on" {

@@ -104,7 +104,7 @@ func (i *Init) keepWatchdog() {
 			}
 			i.info("watchdog %s armed: restarts the machine after %d s without a sign of life", watchdogDevice, dog.seconds)
 		}
-		dog.allow(dogPatience(int(i.inRow.Load())))
+		dog.allow(i.patience())
 		if fault := i.fault(); !i.deserves(fault, i.tooSoon(), dog.seconds, &fed) {
 			continue
 		}
