@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,15 +104,16 @@ func TestLedger(t *testing.T) {
 func TestOneQuestionToAHungDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger("/", "none")
-		hang, hung := make(chan struct{}), 0
-		question := func() (int, error) { hung++; <-hang; return 7, nil }
+		hang := make(chan struct{})
+		var hung atomic.Int32
+		question := func() (int, error) { hung.Add(1); <-hang; return 7, nil }
 		for range 10 {
 			if _, err := l.ask(question); !errors.Is(err, errNoAnswer) {
 				t.Errorf("an answer: %v", err)
 			}
 		}
-		if hung != 1 {
-			t.Errorf("%d threads hang", hung)
+		if n := hung.Load(); n != 1 {
+			t.Errorf("%d threads hang", n)
 		}
 		close(hang) // the disk comes back
 		synctest.Wait()
