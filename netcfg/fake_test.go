@@ -338,6 +338,9 @@ func (f *fake) set(l *LinkState, op Op) error {
 	case "mtu":
 		return f.mtu(l, n)
 	case "mac":
+		if macBytes(s.Value) == nil {
+			return unix.EINVAL
+		}
 		l.MAC = s.Value
 		return nil
 	case "accept_ra", "disable_ipv6", "addr_gen_mode", "use_tempaddr", "ipv6_mtu", "stable_secret", "token":
@@ -381,7 +384,11 @@ func (f *fake) sysctl(l *LinkState, s Setting, n int) error {
 		if l.Kind == "dummy" || l.AcceptRA == acceptRAOff {
 			return unix.EINVAL
 		}
-		l.Token = netip.MustParseAddr(s.Value)
+		token, err := netip.ParseAddr(s.Value)
+		if err != nil {
+			return unix.EINVAL
+		}
+		l.Token = token
 	}
 	return nil
 }
