@@ -24,15 +24,37 @@ type lab interface {
 	network
 	// AddNIC plugs in a NIC that has carrier when it is up.
 	AddNIC(name, mac string) error
+	// happen does what no operation of ours does; see event.
+	happen(t testing.TB, what event, link string)
 	// events says when to look again; nil for a lab where nothing moves.
 	events(testing.TB) <-chan struct{}
 }
 
-// step is an operation that somebody else did before us, and its outcome.
+// step is an operation that somebody else did before us, and its outcome, or
+// an event.
 type step struct {
-	op   Op
-	errs error
+	op    Op
+	errs  error
+	event event
+	link  string
 }
+
+// event is what happens to a link otherwise than by an operation of ours.
+type event string
+
+const (
+	altName     event = "gets the alternative name bond0"
+	unplug      event = "loses its carrier"
+	move        event = "comes from another network namespace"
+	checked     event = "has its addresses checked for duplicates"
+	optimistic  event = "uses addresses before they are checked"
+	keepOnDown  event = "keeps its addresses when it is down"
+	allForbidRA event = "sees accept_ra switched off for all"
+	routeOfRA   event = "has a default route of a router advertisement"
+	halfWayShut event = "gets two changes in one message, the second of which is refused"
+)
+
+func happens(what event, link string) []step { return []step{{event: what, link: link}} }
 
 type scenario struct {
 	name  string
@@ -40,6 +62,8 @@ type scenario struct {
 	start []step
 	want  string // netplan, without the wrapper and the version
 	shows []string
+	never []Verb // what must not be done on the way
+	waits string // the start of what is still waited for, "" for anything
 }
 
 func ok(ops ...Op) []step {
@@ -50,7 +74,7 @@ func ok(ops ...Op) []step {
 	return out
 }
 
-func refused(err error, op Op) []step { return []step{{op, err}} }
+func refused(err error, op Op) []step { return []step{{op: op, errs: err}} }
 
 func steps(lists ...[]step) []step { return slices.Concat(lists...) }
 
@@ -114,13 +138,13 @@ bonds:
     parameters: {mode: 802.3ad, lacp-rate: fast, ad-select: count, min-links: 1, transmit-hash-policy: layer3+4, mii-monitor-interval: 200, up-delay: 400, down-delay: 200}
     addresses: [10.9.0.1/24, "fd00:9::1/64"]
 vlans:
-  bond0.100: {id: 100, link: bond0, addresses: [10.9.100.1/24, "fd00:9:100::1/64"]}
+  bond0.100: {id: 100, link: bond0, accept-ra: false, addresses: [10.9.100.1/24, "fd00:9:100::1/64"]}
 `
 
 var lacpShows = []string{
 	"bond0 bond up mtu 1500 mode 802.3ad miimon 200",
 	"eth0 up mtu 1500 in bond0", "eth1 up mtu 1500 in bond0",
-	"bond0.100 vlan up mtu 1500 id 100 on bond0",
+	"bond0.100 vlan up mtu 1500 id 100 on bond0 ra 0",
 	"bond0.100 10.9.100.1/24", "bond0.100 fd00:9:100::1/64", "bond0 fd00:9::1/64",
 }
 
@@ -164,6 +188,24 @@ ethernets:
 		refused(unix.EACCES, addr("eth0", "fd00:9::1/64"))), want: nicWish, shows: nicShows},
 	{name: "MTU below IPv6's", nics: 1, start: steps(ok(up("eth0"), set("eth0", "mtu", "1000")),
 		refused(unix.ENOENT, set("eth0", "accept_ra", "0"))), want: nicWish + "    mtu: 1500\n", shows: nicShows},
+	{name: "address on two links", nics: 2, start: ok(up("eth0"), up("eth1"), addr("eth0", "10.9.0.1/24"), addr("eth1", "10.9.0.1/24"), addr("eth0", "fd00:9::1/64"), addr("eth1", "fd00:9::1/64")),
+		want: strings.ReplaceAll(nicWish, "lan0", "eth0"), shows: renamed(nicShows, "lan0", "eth0"), never: []Verb{OpAddAddress}},
+	{name: "no carrier", nics: 1, start: steps(ok(up("eth0")), happens(unplug, "eth0")), want: nicWish, shows: nicShows, waits: "no carrier"},
+	{name: "optimistic", nics: 1, start: steps(happens(optimistic, "eth0"), ok(up("eth0"))), want: nicWish, shows: nicShows},
+	{name: "IPv6 off and on", nics: 1, start: ok(up("eth0"), addr("eth0", "fd00:9::1/64"), set("eth0", "disable_ipv6", "1"), set("eth0", "disable_ipv6", "0")), want: nicWish, shows: nicShows},
+	{name: "addresses kept when down", nics: 1, start: steps(happens(keepOnDown, "eth0"),
+		ok(up("eth0"), addr("eth0", "10.9.0.1/24"), addr("eth0", "fd00:9::1/64"), route4("eth0", "0.0.0.0/0", "10.9.0.254", 0), downOp("eth0"), up("eth0"))), want: nicWish, shows: nicShows},
+	{name: "from another namespace", nics: 1, start: steps(ok(up("eth0"), addr("eth0", "10.9.0.1/24"), set("eth0", "accept_ra", "0")), happens(move, "eth0")), want: nicWish, shows: nicShows},
+	{name: "accept_ra for all, too late", nics: 1, start: happens(allForbidRA, "eth0"), want: nicWish, shows: []string{"lan0 up mtu 1500 ra 0"}},
+	{name: "route of an advertisement", nics: 1, start: steps(ok(up("eth0"), addr("eth0", "fd00:9::1/64")), happens(routeOfRA, "eth0")), want: `
+ethernets: {eth0: {addresses: ["fd00:9::1/64"], routes: [{to: "::/0", via: "fd00:9::fe"}]}}
+`, shows: []string{"eth0 default6 via fd00:9::fe metric 1024", "eth0 foreign default6 via fe80::1 metric 512"}},
+	{name: "the source of a route was deleted", nics: 1, start: steps(ok(up("eth0"), addr("eth0", "fd00:9::1/64"), addr("eth0", "fd00:9::2/64")), happens(checked, "eth0"),
+		ok(addRoute("eth0", Route{To: net4("fd01::/48"), Via: netip.MustParseAddr("fd00:9::fe"), From: netip.MustParseAddr("fd00:9::2"), Metric: 1024}),
+			Op{Verb: OpDeleteAddress, Link: "eth0", Address: net4("fd00:9::2/64")})), want: `
+ethernets: {eth0: {addresses: ["fd00:9::1/64"], routes: [{to: "fd01::/48", via: "fd00:9::fe", from: "fd00:9::1"}]}}
+`, shows: []string{"eth0 fd01::/48 via fd00:9::fe src fd00:9::1 metric 1024"}},
+	{name: "a half change", nics: 1, start: happens(halfWayShut, "eth0"), want: nicWish + "    mtu: 1500\n", shows: nicShows},
 	{name: "no link-local", nics: 1, start: ok(up("eth0")), want: `
 ethernets:
   eth0: {link-local: [], addresses: [10.9.0.1/24]}
@@ -205,6 +247,16 @@ var deviceScenarios = []scenario{
 		start: steps(ok(mk("bond", "bond0", "mode", "802.3ad"), mkVLAN("vlan100", "bond0", 100)), refused(unix.EEXIST, mkVLAN("v", "bond0", 100))),
 		want:  lacpWish, shows: lacpShows},
 	{name: "vlan on another link", nics: 2, start: ok(mkVLAN("bond0.100", "eth0", 100), up("eth0"), up("bond0.100")), want: lacpWish, shows: lacpShows},
+	{name: "live options differ", nics: 2,
+		start: ok(mk("bond", "bond0", "mode", "active-backup", "miimon", "200", "min_links", "1"), set("bond0", "mtu", "1400"), enslave("eth0", "bond0"), enslave("eth1", "bond0"),
+			set("bond0", "primary", "eth0"), set("bond0", "xmit_hash_policy", "layer3+4"), up("bond0")),
+		want: bondWish, shows: bondShows, never: []Verb{OpDown, OpUp, OpEnslave, OpRelease, OpCreate}},
+	{name: "ports are right", nics: 2,
+		start: ok(mk("bond", "bond0", "mode", "active-backup", "miimon", "100"), enslave("eth0", "bond0"), enslave("eth1", "bond0")),
+		want:  bondWish, shows: bondShows, never: []Verb{OpEnslave, OpRelease, OpDown}},
+	{name: "alternative name bond0", nics: 2, start: happens(altName, "eth1"), want: bondWish, shows: bondShows},
+	{name: "vlan recreated", nics: 2, start: ok(mk("bond", "bond0", "mode", "802.3ad"), up("bond0"), mkVLAN("bond0.100", "bond0", 100), set("bond0.100", "accept_ra", "0"), addr("bond0.100", "10.9.100.1/24"),
+		Op{Verb: OpDelete, Link: "bond0.100"}, mkVLAN("bond0.100", "bond0", 100)), want: lacpWish, shows: lacpShows},
 	{name: "vlan over its link's MTU", nics: 1, start: steps(ok(mkVLAN("v", "eth0", 5)), refused(unix.ERANGE, set("v", "mtu", "9000")), refused(unix.ENETDOWN, up("v"))),
 		want: `
 ethernets: {eth0: {mtu: 9000}}
@@ -218,6 +270,16 @@ dummy-devices: {d: {macaddress: "02:00:00:00:00:99", addresses: [10.9.0.1/32]}}
 bonds: {bond0: {interfaces: [eth0, eth1], parameters: {mode: active-backup, arp-interval: 500, arp-ip-targets: [10.9.0.9, 10.9.0.8], arp-validate: all}}}
 `, shows: []string{"bond0 bond up mtu 1500 mode active-backup miimon 0"}},
 }
+
+func renamed(shows []string, old, name string) []string {
+	var out []string
+	for _, s := range shows {
+		out = append(out, strings.ReplaceAll(s, old, name))
+	}
+	return out
+}
+
+func always(int, int) bool { return true }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
@@ -242,15 +304,19 @@ func (s scenario) prepare(t testing.TB, l lab) {
 		t.Fatal(err)
 	}
 	for _, st := range s.start {
+		if st.event != "" {
+			l.happen(t, st.event, st.link)
+			continue
+		}
 		if err := l.Apply(t.Context(), st.op); !errors.Is(err, st.errs) {
 			t.Fatalf("%s: %v, want %v", st.op, err, st.errs)
 		}
 	}
 }
 
-// run converges from the scenario's start, then again without a write; with
-// kills, once more for each operation after which the first try could have died.
-func (s scenario) run(t *testing.T, open func(testing.TB) lab, kills bool) {
+// run converges from the scenario's start, then again without a write, and once
+// more for each operation after which the first try shall have died.
+func (s scenario) run(t *testing.T, open func(testing.TB) lab, kills func(op, of int) bool) {
 	cfg := compileWish(t, s.want)
 	l := open(t)
 	s.prepare(t, l)
@@ -262,11 +328,19 @@ func (s scenario) run(t *testing.T, open func(testing.TB) lab, kills bool) {
 	if report.Passes > 4 {
 		t.Errorf("%d passes:\n%v", report.Passes, report.Ops)
 	}
-	s.check(t, r, l)
-	if !kills {
-		return
+	for _, op := range report.Ops {
+		if slices.Contains(s.never, op.Verb) {
+			t.Errorf("not the least disruptive way: %s, in %v", op, report.Ops)
+		}
 	}
+	if s.waits != "" && !slices.ContainsFunc(report.Waits, func(w Wait) bool { return strings.HasPrefix(w.Reason, s.waits) }) {
+		t.Errorf("waits for %v, not because of %q", report.Waits, s.waits)
+	}
+	s.check(t, r, l)
 	for i := range report.Ops {
+		if !kills(i, len(report.Ops)) {
+			continue
+		}
 		l := open(t)
 		s.prepare(t, l)
 		for _, op := range report.Ops[:i] {
@@ -388,6 +462,8 @@ func show(s State) string {
 				line = name(r.Link) + " " + line
 			}
 			lines = append(lines, line)
+		} else if r.Proto == protoRA {
+			lines = append(lines, name(r.Link)+" foreign "+r.Route.where()+r.Route.how())
 		}
 	}
 	for _, r := range s.Rules {

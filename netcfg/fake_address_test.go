@@ -25,7 +25,7 @@ func (f *fake) address(l *LinkState, op Op) error {
 	case i >= 0:
 		return unix.EEXIST
 	default:
-		a := AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6(), Label: op.Label}
+		a := AddressState{Link: l.Index, Prefix: p, Proto: ownProto, Tentative: p.Addr().Is6() && !f.optimistic[l.Index], Label: op.Label}
 		a.live(op)
 		f.state.Addresses = append(f.state.Addresses, a)
 	}

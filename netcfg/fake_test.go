@@ -20,14 +20,19 @@ type fake struct {
 	secret map[int]bool // links with a stable_secret
 	// unplugged takes the carrier from all NICs.
 	unplugged bool
-	last      int // index given out last
-	budget    int // operations until it "loses power"; negative for never
-	applied   int
+	// By link: without carrier, with optimistic_dad, with keep_addr_on_down.
+	dark, optimistic, keeps map[int]bool
+	last                    int // index given out last
+	budget                  int // operations until it "loses power"; negative for never
+	applied                 int
 }
 
 var errPower = fmt.Errorf("power cut")
 
-func newFake(testing.TB) lab { return &fake{budget: -1, before: map[int]int{}, secret: map[int]bool{}} }
+func newFake(testing.TB) lab {
+	return &fake{budget: -1, before: map[int]int{}, secret: map[int]bool{},
+		dark: map[int]bool{}, optimistic: map[int]bool{}, keeps: map[int]bool{}}
+}
 
 func (f *fake) Close() error { return nil }
 
@@ -112,7 +117,7 @@ func (f *fake) vlans(index int) (out []*LinkState) {
 
 func (f *fake) carrier(l *LinkState) bool {
 	switch {
-	case !l.Up:
+	case !l.Up, f.dark[l.Index]:
 		return false
 	case l.Kind == "bond", l.Kind == "bridge":
 		return slices.ContainsFunc(f.ports(l.Index), f.carrier)
@@ -266,11 +271,17 @@ func (f *fake) linkLocal(l *LinkState) {
 
 func (f *fake) down(l *LinkState) {
 	l.Up = false
-	f.loseIPv6(l)
+	if !f.keeps[l.Index] {
+		f.loseIPv6(l)
+	}
 	f.state.Routes = slices.DeleteFunc(f.state.Routes, func(r RouteState) bool { return r.Link == l.Index })
 	for _, v := range f.vlans(l.Index) {
 		f.down(v)
 	}
+}
+
+func (f *fake) dropAddresses(l *LinkState) {
+	f.state.Addresses = slices.DeleteFunc(f.state.Addresses, func(a AddressState) bool { return a.Link == l.Index })
 }
 
 func (f *fake) loseIPv6(l *LinkState) {

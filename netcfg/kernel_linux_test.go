@@ -77,7 +77,7 @@ func (l kernelLab) AddNIC(name, mac string) error {
 
 func TestKernelNICs(t *testing.T) {
 	for _, s := range slices.Concat(nicScenarios, policyScenarios) {
-		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab, true) })
+		t.Run(s.name, func(t *testing.T) { s.run(t, newKernelLab, always) })
 	}
 }
 
@@ -88,7 +88,7 @@ type namespace struct {
 	run chan func()
 }
 
-func newNamespace(t *testing.T) *namespace {
+func newNamespace(t testing.TB) *namespace {
 	n := &namespace{run: make(chan func())}
 	ready := make(chan error)
 	go func() {
@@ -227,6 +227,50 @@ func TestKernelDuplicateAddress(t *testing.T) {
 	if err != nil || len(report.Waits) != 0 || r.Status().Links[0].Addresses[1].State != "ok" {
 		t.Errorf("%v, waits %v, %+v", err, report.Waits, r.Status().Links)
 	}
+}
+
+// The kernel switches IPv6 off on a link whose own link-local address is a
+// duplicate, if accept_dad is 2; an address then cannot be added before it is on.
+func TestKernelDuplicateLinkLocal(t *testing.T) {
+	l := newKernelLab(t).(kernelLab)
+	other := newNamespace(t)
+	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	l.move(t, "eth0", other)
+	if _, err := l.Observe(bg); err != nil {
+		t.Fatal(err)
+	}
+	if err := sysctlOf("eth0", "accept_dad", "2"); err != nil {
+		t.Fatal(err)
+	}
+	unchecked := make(chan error)
+	other.run <- func() { unchecked <- sysctlOf("peer-eth0", "accept_dad", "0") }
+	if err := <-unchecked; err != nil {
+		t.Fatal(err)
+	}
+	other.do(t, addr("peer-eth0", "fe80::ff:fe00:0/64")) // that of eth0's MAC
+	ev := l.events(t)
+	if err := l.Apply(bg, up("eth0")); err != nil {
+		t.Fatal(err)
+	}
+	for off := false; !off; {
+		select {
+		case <-ev:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the kernel did not switch IPv6 off")
+		}
+		s, err := l.Observe(bg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off = s.named("eth0").DisableIPv6
+	}
+	if err := l.Apply(bg, addr("eth0", "fd00:9::1/64")); !errors.Is(err, unix.EACCES) {
+		t.Fatalf("with IPv6 off: %v", err)
+	}
+	other.do(t, Op{Verb: OpDeleteAddress, Link: "peer-eth0", Address: netip.MustParsePrefix("fe80::ff:fe00:0/64")})
+	scenario{shows: []string{"eth0 fd00:9::1/64"}}.check(t, New(compileWish(t, `ethernets: {eth0: {addresses: ["fd00:9::1/64"]}}`), quiet(), Options{}), l)
 }
 
 // A list that changes while it is read is read again, never planned from.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -36,6 +37,7 @@ const (
 	jobFile  = "/guestexec.json"
 	testDir  = "/test"
 	testFile = testDir + "/test"
+	treeDir  = "/peers"
 	exitLine = "guestexec: exit "
 )
 
@@ -44,13 +46,15 @@ func main() {
 		guest()
 		return
 	}
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: guestexec TEST-BINARY [ARG...], as go test -exec runs it")
+	tree := flag.String("tree", "", "folder that the guest has as "+treeDir)
+	flag.Parse()
+	if flag.NArg() < 1 {
+		fmt.Fprintln(os.Stderr, "usage: guestexec [-tree DIR] TEST-BINARY [ARG...], as go test -exec runs it")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
-	code, err := host(ctx, os.Args[1], os.Args[2:])
+	code, err := host(ctx, *tree, flag.Arg(0), flag.Args()[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "guestexec:", err)
 		code = 2
@@ -59,13 +63,13 @@ func main() {
 }
 
 // host boots the test and returns its exit status.
-func host(ctx context.Context, test string, args []string) (code int, err error) {
+func host(ctx context.Context, tree, test string, args []string) (code int, err error) {
 	dir, err := os.MkdirTemp("", "guestexec-")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cfg, err := pack(dir, test, args)
+	cfg, err := pack(dir, tree, test, args)
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +91,7 @@ func host(ctx context.Context, test string, args []string) (code int, err error)
 
 // pack makes the machine that runs the test: the kernel's messages and the
 // result come on its first serial port, the test's output on the second.
-func pack(dir, test string, args []string) (bench.Config, error) {
+func pack(dir, tree, test string, args []string) (bench.Config, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return bench.Config{}, err
@@ -116,6 +120,9 @@ func pack(dir, test string, args []string) (bench.Config, error) {
 	}}
 	if _, err := os.Stat("testdata"); err == nil {
 		spec.Files = append(spec.Files, images.File{Source: "testdata", Target: testDir + "/testdata"})
+	}
+	if tree != "" {
+		spec.Files = append(spec.Files, images.File{Source: tree, Target: treeDir})
 	}
 	initramfs := filepath.Join(dir, "initramfs")
 	_, err = spec.WriteFile(initramfs)

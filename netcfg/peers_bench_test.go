@@ -1,0 +1,207 @@
+//go:build bench
+
+package netcfg
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// peers is a tree with iproute2's ip and systemd-networkd, in the guest that
+// `make bench` boots.
+const peers = "/peers"
+
+// TestPeers measures what `ip -batch`, systemd-networkd and this package take
+// for the same network in the same guest: to make it, and to find it made.
+func TestPeers(t *testing.T) {
+	t.Logf("%d vlans, %d addresses, %d routes", benchVLANs, 2*benchVLANs, benchRoutes*benchVLANs)
+	t.Run("reveille", timeReveille)
+	t.Run("ip", timeIP)
+	t.Run("networkd", timeNetworkd)
+}
+
+// benchLab is a network namespace with one NIC that has carrier when it is up.
+func benchLab(t *testing.T) kernelLab {
+	l := newKernelLab(t).(kernelLab)
+	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func timeReveille(t *testing.T) {
+	l := benchLab(t)
+	r := New(compileWish(t, benchWish()), quiet(), Options{})
+	var made Report
+	start := time.Now()
+	if _, err := r.passes(bg, l, &made); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("make: %.2f s, %d operations", time.Since(start).Seconds(), made.Writes)
+	for range 3 { // the first is still with the kernel's own work of before
+		var report Report
+		start := time.Now()
+		have, err := l.Observe(bg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := time.Since(start)
+		start = time.Now()
+		if _, err := r.passes(bg, l, &report); err != nil || report.Writes != 0 {
+			t.Fatalf("%d writes, %v", report.Writes, err)
+		}
+		t.Logf("find made: %d ms, no writes (to observe %d links, %d addresses, %d routes: %d ms)", time.Since(start).Milliseconds(),
+			len(have.Links), len(have.Addresses), len(have.Routes), seen.Milliseconds())
+	}
+}
+
+func timeIP(t *testing.T) {
+	benchLab(t)
+	var add, again strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&add, format+"\n", args...) }
+	replace := func(format string, args ...any) {
+		line(strings.Replace(format, "VERB", "add", 1), args...)
+		fmt.Fprintf(&again, strings.Replace(format, "VERB", "replace", 1)+"\n", args...)
+	}
+	line("link set eth0 up")
+	for v := range benchVLANs {
+		line("link add link eth0 name v%d type vlan id %d", v, v+1)
+		line("link set v%d up", v)
+		replace("address VERB %s/24 dev v%d", benchAddress4(v), v)
+		replace("address VERB %s/64 dev v%d", benchAddress6(v), v)
+		for i := range benchRoutes {
+			to, via := benchRoute(v, i)
+			replace("route VERB %s via %s dev v%d", to, via, v)
+		}
+	}
+	t.Logf("make: %.2f s", batch(t, add.String()).Seconds())
+	t.Logf("make again: %.2f s", batch(t, again.String()).Seconds())
+}
+
+func batch(t *testing.T, text string) time.Duration {
+	if err := os.WriteFile(filepath.Join(peers, "batch"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	cmd := inPeers("/bin/ip", "-batch", "/batch")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return time.Since(start)
+}
+
+// inPeers is a program of the tree, in the network namespace of this thread.
+func inPeers(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Path, cmd.Err, cmd.Dir, cmd.Env = path, nil, "/", []string{"SYSTEMD_LOG_LEVEL=err"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: peers}
+	return cmd
+}
+
+func timeNetworkd(t *testing.T) {
+	benchLab(t)
+	networkdFiles(t)
+	for _, what := range []string{"make", "find made"} {
+		t.Logf("%s: %.2f s", what, runNetworkd(t).Seconds())
+	}
+}
+
+// networkdFiles writes the wish in networkd's words. Duplicate address
+// detection is off: networkd waits for it, and the others do not.
+func networkdFiles(t *testing.T) {
+	for _, m := range []struct {
+		kind, target string
+		flags        uintptr
+	}{
+		// A /sys that is read-only tells networkd that there is no udev to wait for.
+		{"proc", "proc", 0}, {"sysfs", "sys", unix.MS_RDONLY}, {"tmpfs", "run", 0},
+	} {
+		if err := unix.Mount(m.kind, filepath.Join(peers, m.target), m.kind, m.flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(peers, "run/systemd/network")
+	for _, d := range []string{dir, filepath.Join(peers, "run/systemd/netif/links")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var nic strings.Builder
+	nic.WriteString("[Match]\nName=eth0\n[Network]\nIPv6AcceptRA=no\n")
+	for v := range benchVLANs {
+		fmt.Fprintf(&nic, "VLAN=v%d\n", v)
+		write(fmt.Sprintf("v%d.netdev", v), fmt.Sprintf("[NetDev]\nName=v%d\nKind=vlan\n[VLAN]\nId=%d\n", v, v+1))
+		var b strings.Builder
+		fmt.Fprintf(&b, "[Match]\nName=v%d\n[Network]\nIPv6AcceptRA=no\nIPv6DuplicateAddressDetection=0\nAddress=%s/24\nAddress=%s/64\n", v, benchAddress4(v), benchAddress6(v))
+		for i := range benchRoutes {
+			to, via := benchRoute(v, i)
+			fmt.Fprintf(&b, "[Route]\nDestination=%s\nGateway=%s\n", to, via)
+		}
+		write(fmt.Sprintf("v%d.network", v), b.String())
+	}
+	write("eth0.network", nic.String())
+}
+
+// runNetworkd is how long it takes until every link is configured by its own
+// account.
+func runNetworkd(t *testing.T) time.Duration {
+	links := filepath.Join(peers, "run/systemd/netif/links")
+	if err := os.RemoveAll(links); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(links, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := inPeers("/lib/systemd/systemd-networkd")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // killed
+	}()
+	const patience = 4 * time.Minute
+	configured, done := 0, map[string]bool{}
+poll:
+	for ; configured < benchVLANs+1; time.Sleep(50 * time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatalf("only %d links configured after %s: %s", configured, patience, out.String())
+		}
+		files, err := os.ReadDir(links)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if done[f.Name()] {
+				continue
+			}
+			b, _ := os.ReadFile(filepath.Join(links, f.Name())) // it is there or comes
+			switch state := string(b); {
+			case strings.Contains(state, "ADMIN_STATE=configured"):
+				configured++
+			case !strings.Contains(state, "ADMIN_STATE=unmanaged"): // lo, and the NIC's far end
+				continue poll // reading all of them again would take the time that we measure
+			}
+			done[f.Name()] = true
+		}
+	}
+	return time.Since(start)
+}
