@@ -21,6 +21,7 @@ type Entry struct {
 	Clean  bool   `json:"clean"`
 	Forced bool   `json:"forced,omitempty"` // an ordered end that nobody asked for: the agent died in a loop
 	Reason string `json:"reason,omitempty"` // of the ordered end: "reboot: asked by operator"
+	Doomed string `json:"doomed,omitempty"` // why init leaves the boot to the watchdog, while it does
 }
 
 // An entry in bytes: magic, SHA-256 of what follows, JSON up to a zero. It is
@@ -37,7 +38,7 @@ func (e Entry) Encode() []byte {
 	body, _ := json.Marshal(e) // strings and a bool: cannot fail
 	for len(body) > entrySize-entryHead {
 		longest := &e.Reason
-		for _, s := range []*string{&e.Build, &e.BootID} {
+		for _, s := range []*string{&e.Build, &e.BootID, &e.Doomed} {
 			if len(*s) > len(*longest) {
 				longest = s
 			}

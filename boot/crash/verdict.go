@@ -66,6 +66,8 @@ func Judge(e Evidence) Verdict {
 	case panicked != nil:
 		v.End, v.Text = panicEnd(panicked.Reason)
 		v.Uncounted = true
+	case e.Err == nil && e.Journal.Doomed != "":
+		v.End, v.Text, v.Uncounted = WatchdogEnd, e.Journal.Doomed+"; so the watchdog was not fed", true
 	case e.Watchdog:
 		v.End, v.Text, v.Uncounted = WatchdogEnd, "the hardware watchdog reset the machine", true
 	case errors.Is(e.Err, ErrNoDisk):

@@ -44,6 +44,10 @@ func TestJudge(t *testing.T) {
 			"previous boot 11111111: watchdog: Software Watchdog Timer expired"},
 		{"hardware watchdog", Evidence{Journal: running, Watchdog: true},
 			"previous boot 11111111: watchdog: the hardware watchdog reset the machine"},
+		{"watchdog that tells nothing", Evidence{Journal: Entry{BootID: boot, Doomed: "no sign of the agent for 1m40s"}},
+			"previous boot 11111111: watchdog: no sign of the agent for 1m40s; so the watchdog was not fed"},
+		{"watchdog and init tell", Evidence{Journal: Entry{BootID: boot, Doomed: "no sign of the agent for 1m40s"}, Watchdog: true},
+			"previous boot 11111111: watchdog: no sign of the agent for 1m40s; so the watchdog was not fed"},
 		{"ordered stop that hung", Evidence{Journal: Entry{BootID: boot, Clean: true, Reason: "reboot: SIGTERM"}, Watchdog: true},
 			"previous boot 11111111: clean: reboot: SIGTERM; that hung, and the hardware watchdog reset the machine"},
 		{"no disk", Evidence{Err: ErrNoDisk}, "previous boot ?: unknown: the state partition, which would tell, is not there"},
@@ -67,6 +71,7 @@ func TestEntrySurvives(t *testing.T) {
 	for _, want := range []Entry{
 		{BootID: "b", Build: "x"},
 		{BootID: "b", Build: "x", Clean: true, Reason: "reboot: asked by operator"},
+		{BootID: "b", Build: "x", Doomed: "no sign of the agent for 1m40s"},
 	} {
 		got, err := ParseEntry(want.Encode())
 		if err != nil || got != want {

@@ -162,3 +162,23 @@ func TestWatchdogIsNamed(t *testing.T) {
 	r.work()
 	wantLines(t, log, "W previous boot boot1: watchdog: the hardware watchdog reset the machine")
 }
+
+// TestDoomIsOnRecord: a watchdog that cannot tell that it was the one, and why
+// it was let do so; not if the fault went away.
+func TestDoomIsOnRecord(t *testing.T) {
+	m := newMachine(t)
+	r, _ := m.boot()
+	r.work()
+	r.doom("no sign of the agent for 1m40s")
+	r.work()
+	r, log := m.boot()
+	r.work()
+	wantLines(t, log, "W previous boot boot1: watchdog: no sign of the agent for 1m40s; so the watchdog was not fed")
+	r.doom("a fault")
+	r.work()
+	r.doom("")
+	r.work()
+	r, log = m.boot()
+	r.work()
+	wantLines(t, log, "W previous boot boot2: power loss: no ordered stop and no crash on record: power lost, or reset")
+}

@@ -34,6 +34,7 @@ type recorder struct {
 	mu      sync.Mutex
 	pending []*pendingRecord // oldest first
 	gone    []string         // acknowledged or pushed out, and perhaps still on the disk
+	doomed  string           // why the watchdog is not fed, empty while it is
 	verdict *crash.Verdict   // on the boot before this one; nil until there is one
 }
 
@@ -108,6 +109,18 @@ func (r *recorder) poke() {
 	select {
 	case r.wake <- struct{}{}:
 	default: // it will look anyway
+	}
+}
+
+// doom puts on record why the boot is left to the watchdog, or, empty, that it
+// is not: not every watchdog can tell, and none knows why.
+func (r *recorder) doom(why string) {
+	r.mu.Lock()
+	changed := r.doomed != why
+	r.doomed = why
+	r.mu.Unlock()
+	if changed {
+		r.poke()
 	}
 }
 

@@ -31,7 +31,7 @@ type recordDisk struct {
 
 	// Of the one goroutine that works.
 	store   *crash.Store // nil until the partition is there
-	begun   bool         // this boot stands in the journal
+	entry   crash.Entry  // what stands in the journal of this boot
 	missed  bool         // there was no partition for a while
 	read    bool         // pstore is in harvest
 	harvest crash.Harvest
@@ -119,16 +119,20 @@ func (r *recorder) openDisk() {
 	d.found = nil
 }
 
-// begin puts this boot into the journal, in place of the one before it.
+// begin puts this boot into the journal, in place of the one before it, and
+// what init thinks of its future.
 func (r *recorder) begin() error {
 	d := &r.disk
-	if d.begun {
+	r.mu.Lock()
+	now := crash.Entry{BootID: r.bootID(), Build: d.build, Doomed: r.doomed}
+	r.mu.Unlock()
+	if d.entry == now {
 		return nil
 	}
-	if err := (crash.Journal{Dir: d.dir}).Write(crash.Entry{BootID: r.bootID(), Build: d.build}); err != nil {
+	if err := (crash.Journal{Dir: d.dir}).Write(now); err != nil {
 		return err
 	}
-	d.begun = true
+	d.entry = now
 	return nil
 }
 

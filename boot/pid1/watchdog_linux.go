@@ -120,6 +120,7 @@ func (i *Init) deserves(fault string, wait time.Duration, seconds int, fed *comp
 	switch {
 	case fault == "":
 		fed.anew("")
+		i.records.doom("")
 		return true
 	case wait > 0:
 		if fed.anew("later " + fault[:10]) { // its first words: the rest counts up
@@ -129,6 +130,7 @@ func (i *Init) deserves(fault string, wait time.Duration, seconds int, fed *comp
 	}
 	if fed.anew(fault[:10]) {
 		i.error("%s; the watchdog is not fed and restarts the machine within %d s", fault, seconds)
+		i.records.doom(fault)
 	}
 	return false
 }
