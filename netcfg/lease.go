@@ -52,6 +52,14 @@ func (w leaseWait) text() string {
 	return w.reason + ", " + w.detail
 }
 
+// dhcp is what a lease of a version is used for, nil when none is wanted.
+func (l *link) dhcp(six bool) *dhcp {
+	if six {
+		return l.dhcp6
+	}
+	return l.dhcp4
+}
+
 // wantsLeases reports whether anything in the document asks for DHCP.
 func (c *Config) wantsLeases() bool {
 	return slices.ContainsFunc(c.links, func(l link) bool { return l.dhcp4 != nil || l.dhcp6 != nil })
@@ -136,10 +144,7 @@ func (m *merger) note(l *link) {
 }
 
 func (m *merger) merge(l *link, t tenant) {
-	o := l.dhcp4
-	if t.six {
-		o = l.dhcp6
-	}
+	o := l.dhcp(t.six)
 	if t.lease == nil {
 		if t.waiting != (leaseWait{}) {
 			l.leaseWaits = append(slices.Clone(l.leaseWaits), t.wait())

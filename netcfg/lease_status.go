@@ -34,7 +34,10 @@ func (k *keeper) status(now time.Time) []LeaseStatus {
 			s.Waiting = w.text()
 		}
 		if l := t.lease; l != nil {
-			s.Server, s.DNS, s.NTP, s.Search, s.Hostname = l.server, l.dns, l.ntp, l.search, l.hostname
+			s.Server, s.DNS, s.Search, s.Hostname = l.server, l.dns, l.search, l.hostname
+			if k.cfg.find(t.link).dhcp(t.six).useNTP {
+				s.NTP = l.ntp
+			}
 			for _, a := range l.addresses {
 				s.Addresses = append(s.Addresses, a.Prefix)
 			}
