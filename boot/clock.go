@@ -34,7 +34,7 @@ func (n *Node) notBefore(at time.Time, source string) error {
 	if behind <= 0 {
 		return nil
 	}
-	n.logger("clock").Warn(fmt.Sprintf("clock is %s behind %s, setting it to %s", behind.Round(time.Second), source, at.UTC().Format(time.RFC3339)))
+	n.logger("clock").Warn(fmt.Sprintf("clock is %s behind %s, setting it to %s", distance(behind), source, at.UTC().Format(time.RFC3339)))
 	return setClock(at)
 }
 
@@ -54,12 +54,21 @@ func (n *Node) clusterTime(told time.Time) error {
 		n.clockSet.set.Store(true)
 		return nil
 	}
-	n.logger("clock").Warn(fmt.Sprintf("clock is off by %s, setting it to the cluster's %s", off.Round(time.Second), at.UTC().Format(time.RFC3339)))
+	n.logger("clock").Warn(fmt.Sprintf("clock is off by %s, setting it to the cluster's %s", distance(off), at.UTC().Format(time.RFC3339)))
 	if err := setClock(at); err != nil {
 		return err
 	}
 	n.clockSet.set.Store(true)
 	return nil
+}
+
+// distance is how far a clock is off, in words: an empty battery makes years.
+func distance(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d.Abs() < 2*day {
+		return d.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%d days", d/day)
 }
 
 func setClock(at time.Time) error {

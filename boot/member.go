@@ -49,7 +49,7 @@ func (n *Node) stayMember(ctx context.Context) error {
 		return err
 	}
 	n.track.hold("join", err.Error())
-	n.logger("join").Error("held, waits for an operator: " + err.Error())
+	n.logger("join").Error("held until a reboot: " + err.Error())
 	for {
 		select {
 		case <-ctx.Done():

@@ -100,7 +100,7 @@ func (r *runner) one(ctx context.Context, s Stage) error {
 		var held Held
 		if errors.As(err, &held) {
 			r.track.hold(s.Name, held.Error())
-			log.Error("held, waits for an operator: " + held.Error())
+			log.Error("held until a reboot: " + held.Error())
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -167,7 +167,7 @@ func (t *Tracker) waiting(stage string) (line string, isHeld bool) {
 	p := t.states[stage]
 	age := time.Since(p.begun).Round(time.Second)
 	if p.phase == held {
-		return fmt.Sprintf("held for %s: %s", age, p.cause), true
+		return fmt.Sprintf("held for %s, until a reboot: %s", age, p.cause), true
 	}
 	reason := p.reason()
 	if reason == "" {

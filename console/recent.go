@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -56,11 +57,14 @@ func (l *Log) Newest(least Level, keep int) *Newest {
 	return n
 }
 
-// Records returns what is kept, oldest first.
+// Records returns what is kept, oldest first. What the kernel had said before
+// init read it is older than what init said first.
 func (n *Newest) Records() []Recent {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Clone(n.records)
+	out := slices.Clone(n.records)
+	slices.SortStableFunc(out, func(a, b Recent) int { return cmp.Compare(a.Uptime, b.Uptime) })
+	return out
 }
 
 // maxRecentText bounds what is kept of a text, bytes: two rows of the widest

@@ -71,10 +71,12 @@ func (v View) Render(cols, rows int) []Line {
 	}
 	p := page{cols: cols}
 	p.add(Title, v.title(cols))
-	if cols >= wideCols && rows >= tallRows {
+	wide := cols >= wideCols && rows >= tallRows && len(v.Stages) > 0
+	switch {
+	case wide:
 		p.gap()
 		p.table(v)
-	} else {
+	case len(v.Stages) > 0:
 		p.text(Plain, v.stageLine(), 1)
 	}
 	p.gapIf(rows >= tallRows)
@@ -82,12 +84,12 @@ func (v View) Render(cols, rows int) []Line {
 	case v.Ending != "":
 		p.text(Alarm, v.Ending, maxWaitingRows)
 	case v.Waiting != "":
-		p.text(Warning, "waiting: "+strings.TrimPrefix(v.Waiting, "waiting "), maxWaitingRows)
+		p.text(Warning, v.waits()+strings.TrimPrefix(v.Waiting, "waiting "), maxWaitingRows)
 	default:
 		p.text(Plain, cmp.Or(v.atWork(), "waiting for nothing"), 1)
 	}
 	p.crash(v, rows)
-	if cols < wideCols || rows < tallRows {
+	if !wide {
 		for _, f := range v.Facts {
 			p.text(Plain, f.Name+": "+f.Text, 1)
 		}
@@ -124,6 +126,19 @@ func (v View) stageLine() string {
 		}
 	}
 	return fmt.Sprintf("%s%d of %d stages done", at, done, len(v.Stages))
+}
+
+// waits says for whom: the stage that Waiting is of is the first not done.
+func (v View) waits() string {
+	for _, s := range v.Stages {
+		if s.State == "held" {
+			return "held until a reboot: "
+		}
+		if s.State != "done" {
+			break
+		}
+	}
+	return "waiting: "
 }
 
 // atWork names the stages that run; empty if none does.

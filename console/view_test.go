@@ -33,7 +33,7 @@ func stagesDone(n int, state string, age time.Duration) (out []StageView) {
 
 func views() map[string]View {
 	at := time.Date(2011, 1, 1, 0, 3, 59, 0, time.UTC)
-	first := View{Build: "394c171ab12d", Now: at, Uptime: 900 * time.Millisecond, Waiting: "the agent has not reported yet"}
+	first := View{Build: "394c171ab12d", Now: at, Uptime: 900 * time.Millisecond, Waiting: "the agent has not reported yet", Facts: []Fact{{"consoles", "ttyS0"}}}
 	stuck := View{
 		Name: "n1", Build: "394c171ab12d-dirty", Now: at, Uptime: 134 * time.Second,
 		Stages: stagesDone(5, "waiting", 125*time.Second),
@@ -69,11 +69,15 @@ func views() map[string]View {
 		Waiting: "\u202eline one\nline two\ttab \u2026", Crash: []string{"\x9b2J", strings.Repeat("goroutine ", 60)},
 		Ending: "reboot: \u00fcber",
 	}
+	refused := View{
+		Name: "n1", Build: "v1.0", Now: at, Uptime: 12 * time.Second, Stages: stagesDone(5, "held", 70*time.Second),
+		Waiting: "enrol: refused by 10.0.2.2:7443: the cluster does not know this ticket; create a new one: reveille ticket create",
+	}
 	dead := View{
 		Name: "n1", Build: "394c171ab12d", Now: at, Uptime: time.Minute, Ending: "init is dead; rebooting",
 		Crash: append([]string{"init crashed: panic: x", "    at main.f (a/b.go:1)", "panic: x", ""}, strings.Split(strings.Repeat("goroutine 1 [running]:\nmain.f()\n\t/a/b.go:1 +0x1\n", 12), "\n")...),
 	}
-	return map[string]View{"first": first, "stuck": stuck, "running": running, "member": member, "hostile": hostile, "dead": dead}
+	return map[string]View{"first": first, "stuck": stuck, "running": running, "member": member, "refused": refused, "hostile": hostile, "dead": dead}
 }
 
 // drawn is a screen as a golden file holds it: each row with its style.

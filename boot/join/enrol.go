@@ -69,6 +69,9 @@ func (c *Client) Enrol(ctx context.Context, e Enrolment) (*Grant, error) {
 		s.close()
 		return nil
 	})
+	if isRefused(err) {
+		return nil, err // names its step
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enrol %s: %w", e.Name, err)
 	}

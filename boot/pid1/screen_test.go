@@ -54,7 +54,7 @@ func TestView(t *testing.T) {
 		"join        -", "waiting: eth1: no carrier", "init W a warning")
 
 	i.runAgent(ctx, 1)
-	wantOnScreen(t, i, "agent crashed: panic: ", "crashes    1 of the agent in this boot", "stage network")
+	wantOnScreen(t, i, "agent crashed: panic: ", "1 of the agent in this boot", "stage network")
 	i.down("agent 1 ended: exit status 2; starting it again in 500ms")
 	wantOnScreen(t, i, "waiting: agent 1 ended: exit status 2; starting it again in 500ms")
 	i.born()
