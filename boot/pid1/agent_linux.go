@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,11 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 	})
 	p, cause, err := i.liveAgent(incarnation, words)
 	ended := cause
+	before := oomKills()
 	switch {
+	if err == nil && cause == "" {
+		cause = starved(*p.Exit, oomKills()-before)
+	}
 	case err != nil: // it never lived
 		now := console.BootTime()
 		p = proc.Process{Spec: proc.Spec{Name: proc.AgentName, Incarnation: incarnation}, Started: now, Exit: &proc.Exit{Code: -1, At: now}}
@@ -125,6 +130,7 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, c
 	defer pair.close()
 	spec := proc.Spec{
 		Name:        proc.AgentName,
+	i.born()
 		Incarnation: incarnation,
 		Path:        i.options.Program,
 		Argv:        i.options.AgentArgs,
@@ -137,7 +143,6 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, c
 	if err != nil {
 		return p, "", err
 	}
-	i.born()
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
 	logged := make(chan struct{})
@@ -171,7 +176,7 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, c
 // cause is what init knows better than the words tell, empty for nothing.
 func (i *Init) publish(p proc.Process, cause string, words *console.CrashCollector) {
 	i.mu.Lock()
-	stage := i.progress.Stage
+	stage := cmp.Or(i.progress.Stage, "none yet")
 	i.crashes.Count++
 	i.heard = time.Now() // what comes next is init's to do
 	i.mu.Unlock()

@@ -142,14 +142,18 @@ func TestLogBeforeKill(t *testing.T) {
 	}
 }
 
-// TestStartFails: an agent that cannot be started is a crash like any other.
+// TestStartFails: an agent that cannot be started is a crash like any other, and
+// has come to no stage, whatever the one before it had.
 func TestStartFails(t *testing.T) {
 	i, ctx := newTestInit(t, "clean")
 	i.options.Program = "/does/not/exist"
+	i.progress.Stage = "join"
 	if got := i.runAgent(ctx, 1); !strings.Contains(got, "exec /does/not/exist: no such file") {
 		t.Errorf("ended: %q", got)
 	}
-	if crash := texts(i, console.CrashOrigin); len(crash) != 1 || !strings.Contains(crash[0], "agent crashed: start agent: exec /does/not/exist") {
+	crash := texts(i, console.CrashOrigin)
+	if len(crash) != 1 || !strings.Contains(crash[0], "agent crashed: start agent: exec /does/not/exist") ||
+		!strings.Contains(crash[0], "incarnation 1, stage none yet") || !strings.Contains(crash[0], "never ran") {
 		t.Errorf("on record: %q", crash)
 	}
 }

@@ -27,13 +27,15 @@ func (i *Init) down(text string) {
 	i.agentDown = text
 }
 
-// born notes that an incarnation begins its life, which is a sign of life too.
+// born notes that an incarnation begins its life, which is a sign of life too;
+// how far the one before it had come says nothing about it.
 func (i *Init) born() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.agentDown = ""
 	i.agentBegun = time.Now()
 	i.heard = i.agentBegun
+	i.progress = proc.Progress{}
 }
 
 func (i *Init) silence() time.Duration {

@@ -41,7 +41,7 @@ func (p Process) Running() bool { return p.Exit == nil }
 
 // Exit is how a process ended.
 type Exit struct {
-	Code   int           `json:"code"`   // exit status, -1 when killed by a signal
+	Code   int           `json:"code"`   // exit status; -1 when killed by a signal, or when it never ran
 	Signal int           `json:"signal"` // signal number, 0 when it exited
 	Core   bool          `json:"core"`
 	At     time.Duration `json:"at"` // since boot
@@ -60,6 +60,9 @@ func (e Exit) Clean() bool { return e.Signal == 0 && e.Code == 0 }
 
 // String words the exit as operators know it from shells and systemd.
 func (e Exit) String() string {
+	if e.Signal == 0 && e.Code < 0 {
+		return "never ran"
+	}
 	if e.Signal == 0 {
 		return fmt.Sprintf("exit status %d", e.Code)
 	}
