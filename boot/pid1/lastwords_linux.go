@@ -43,7 +43,11 @@ func (w *warden) bury(ws syscall.WaitStatus) {
 	go reapAll()
 	dog, _ := openWatchdog() // none, or its driver is not loaded: nothing to feed
 	go dog.feedFor(speakFor)
-	mountAPI(apiMounts) // it may have died before that; what is mounted stays
+	// It may have died before it did these; what is done stays so. A kernel that
+	// prints by itself would hold a dead port, and all others with it, for as
+	// long as tellKernel has lines.
+	mountAPI(apiMounts)
+	_ = console.TamePrintk() // nobody is left to be told
 	report := w.report(ws)
 	var all sync.WaitGroup
 	all.Go(func() { tellKernel(report) })
