@@ -70,3 +70,16 @@ func TestMonitor(t *testing.T) {
 		t.Error("a command to nobody succeeded")
 	}
 }
+
+// TestResets: the firmware's own are no restart of the node.
+func TestResets(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	var events []Event
+	for _, ms := range []int{30_000, 30_130, 30_132, 45_000, 60_000, 60_460} {
+		events = append(events, Event{At: begun.Add(time.Duration(ms) * time.Millisecond), Name: "RESET"},
+			Event{At: begun.Add(time.Duration(ms+1) * time.Millisecond), Name: "NIC_RX_FILTER_CHANGED"})
+	}
+	if n := resets(events); n != 3 {
+		t.Errorf("%d restarts", n)
+	}
+}
