@@ -5,6 +5,7 @@ package boot
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +23,7 @@ import (
 // boot would never end.
 var faults = map[string]func(*Node){
 	"agent-panic":     func(*Node) { panic("fault: agent-panic") },
+	"agent-error":     func(*Node) { panic(&os.PathError{Op: "open", Path: "/fault", Err: syscall.EIO}) },
 	"agent-goroutine": func(*Node) { go func() { panic("fault: agent-goroutine") }(); forEver() },
 	"agent-nil":       func(*Node) { var none *Node; none.incarnation++ },
 	"agent-maprace":   func(*Node) { raceOnMap() },
@@ -31,9 +33,10 @@ var faults = map[string]func(*Node){
 	"agent-segv":      func(*Node) { killSelf(syscall.SIGSEGV) },
 	"agent-sigill":    func(*Node) { killSelf(syscall.SIGILL) },
 	"agent-sigbus":    func(*Node) { touchNothing() },
-	"agent-kill":      func(*Node) { killSelf(syscall.SIGKILL) },
+	"agent-kill":      (*Node).lastWords,
 	"agent-exit":      func(*Node) { os.Exit(2) },
 	"agent-hang":      func(*Node) { killSelf(syscall.SIGSTOP) },
+	"agent-asleep":    func(*Node) { select {} },                                       // the runtime sees it only at the point "start"
 	"agent-deadlock":  func(n *Node) { crowd(2500, 10); n.track.mu.Lock(); forEver() }, // a dump over 1 MiB
 	"init-panic":      func(n *Node) { n.once("panic") },
 	"init-exit":       func(n *Node) { n.once("exit") },
@@ -50,18 +53,19 @@ var faults = map[string]func(*Node){
 	"init-stop-late": func(n *Node) { _ = n.init.Fault(context.Background(), "stop-late") },
 	"deaf":           func(n *Node) { n.child("deaf") },
 	"frozen":         func(n *Node) { n.child("frozen"); n.freeze("frozen") },
+	stormKind:        (*Node).storm,
 }
 
-// everyTime strikes every incarnation.
+// everyTime strikes every incarnation, and so does stormKind.
 const everyTime = "agent-loop"
 
 // fault does what reveille.fault= names for this point of the boot:
-// "kind@point", several with commas. A point is a stage's name, or
-// "network-half": after the first operation of the network.
+// "kind@point", several with commas. A point is a stage's name, "network-half":
+// after the first operation of the network, or "start": see FaultAtStart.
 func (n *Node) fault(point string) {
 	for f := range strings.SplitSeq(n.settings.Fault, ",") {
 		kind, at, _ := strings.Cut(f, "@")
-		if at != point || n.incarnation != 1 && kind != everyTime {
+		if at != point || n.incarnation != 1 && kind != everyTime && kind != stormKind {
 			continue
 		}
 		n.logger("fault").Warn("injecting " + f)
@@ -71,6 +75,26 @@ func (n *Node) fault(point string) {
 			n.logger("fault").Error("no such fault: " + kind)
 		}
 	}
+}
+
+// FaultAtStart strikes an agent that has done nothing yet: it has opened no
+// socket, and nothing of its boot is mounted.
+func FaultAtStart() {
+	n := &Node{logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) }}
+	n.settings = n.readSettings()
+	if os.Getenv("REVEILLE_INCARNATION") == "1" {
+		n.incarnation = 1
+	}
+	n.fault("start")
+}
+
+// lastWords logs as fast as it can, and is killed right after the last record.
+func (n *Node) lastWords() {
+	log := n.logger("fault")
+	for i := range 100 {
+		log.Info(fmt.Sprintf("last word %d of 100", i+1))
+	}
+	killSelf(syscall.SIGKILL)
 }
 
 func killSelf(sig syscall.Signal) { _ = syscall.Kill(os.Getpid(), sig) }

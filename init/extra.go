@@ -16,11 +16,16 @@ import (
 
 // extra runs what only tests ask for: `init flood BYTES` writes that much,
 // `init watch` tells how its parent, init, fares, `init deaf` does not obey
-// SIGTERM, nor does `init frozen`.
+// SIGTERM, nor does `init frozen`, `init killer KILLS` kills the agent, `init
+// bystander` lives.
 func extra(args []string) bool {
 	switch {
 	case len(args) == 3 && args[1] == "flood":
 		return flood(args[2])
+	case len(args) == 3 && args[1] == "killer":
+		return killer(args[2])
+	case len(args) == 2 && args[1] == "bystander":
+		bystander()
 	case len(args) == 2 && args[1] == "watch":
 		watch(os.Getppid())
 	case len(args) == 2 && (args[1] == "deaf" || args[1] == "frozen"):

@@ -71,6 +71,7 @@ const maxStack = 64 << 20
 // agent runs on the sockets that init gave it: file descriptors 3 and 4.
 func agent() error {
 	debug.SetMaxStack(maxStack)
+	boot.FaultAtStart()
 	logs, err := socket(3, "log socket")
 	if err != nil {
 		return err

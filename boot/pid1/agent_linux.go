@@ -44,14 +44,16 @@ func (i *Init) keepAgent(ctx context.Context) {
 		if time.Since(begun) > stableAgent {
 			delay = firstRestart
 		}
-		if loop.died(console.BootTime()) && i.leaveLoop() {
+		if !tolerant() && loop.died(console.BootTime()) && i.leaveLoop() {
 			return
 		}
 		i.down(fmt.Sprintf("agent %d ended: %s; starting it again in %s", n, reason, delay))
 		if !pause(ctx, delay) {
 			return
 		}
-		delay = min(delay*2, lastRestart)
+		if !tolerant() {
+			delay = min(delay*2, lastRestart)
+		}
 	}
 }
 
@@ -99,13 +101,13 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 	words := console.NewCrashCollector(console.DefaultCrashHead, console.DefaultCrashTail, func(line string) {
 		i.log.Append(proc.AgentName, console.Warn, line) // it prints nothing there but its end
 	})
-	p, cause, err := i.liveAgent(incarnation, words)
-	ended := cause
 	before := oomKills()
-	switch {
+	p, cause, err := i.liveAgent(incarnation, words)
 	if err == nil && cause == "" {
 		cause = starved(*p.Exit, oomKills()-before)
 	}
+	ended := cause
+	switch {
 	case err != nil: // it never lived
 		now := console.BootTime()
 		p = proc.Process{Spec: proc.Spec{Name: proc.AgentName, Incarnation: incarnation}, Started: now, Exit: &proc.Exit{Code: -1, At: now}}
@@ -128,11 +130,11 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, c
 		return p, "", err
 	}
 	defer pair.close()
+	i.born()
 	spec := proc.Spec{
 		Name:        proc.AgentName,
-	i.born()
 		Incarnation: incarnation,
-		Path:        i.options.Program,
+		Path:        agentProgram(i.options.Program, incarnation),
 		Argv:        i.options.AgentArgs,
 		Env:         []string{"REVEILLE_INCARNATION=" + strconv.FormatUint(incarnation, 10), "GOTRACEBACK=all"},
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -19,6 +20,40 @@ func strikeStop() {
 	if stopLate.Load() {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
+}
+
+// injected are init's own faults, with commas: REVEILLE_FAULT= on the kernel's
+// command line. The kernel hands a word that it does not know to /init as
+// environment (init/main.c), so it is there before /proc is.
+func injected(kind string) bool {
+	for f := range strings.SplitSeq(os.Getenv("REVEILLE_FAULT"), ",") {
+		if f == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// tolerant is an init that starts its agent again as soon, and as often, as it dies.
+func tolerant() bool { return injected("tolerant") }
+
+// faultAtStart strikes an init that has done nothing yet.
+func faultAtStart() {
+	if injected("init-panic") {
+		panic("fault: init-panic at the start")
+	}
+}
+
+// agentProgram is what is executed as the agent: once a file that is no program.
+func agentProgram(program string, incarnation uint64) string {
+	if !injected("agent-exec") || incarnation > 1 {
+		return program
+	}
+	const none = "/run/no-program"
+	if err := os.WriteFile(none, []byte("no program"), 0o755); err != nil {
+		panic(err)
+	}
+	return none
 }
 
 // faults adds what only tests ask init for.

@@ -88,6 +88,7 @@ func newInit(o Options) *Init {
 // Run is init's life, as the warden's child or, when there can be no warden, as
 // PID 1. It does not return.
 func Run(o Options) {
+	faultAtStart()
 	i := newInit(o)
 	heard := make(chan os.Signal, 4)
 	signal.Notify(heard, asked()...)
