@@ -1,8 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// sendWithin bounds how long a log call waits for init to take a packet:
-// init always reads, so only a machine in trouble uses it up.
-const sendWithin = 50 * time.Millisecond
+// sendWithin bounds how long a log call waits for init to take a packet. init
+// always reads and the socket holds some hundred records, so only a machine in
+// trouble uses it up; then nobody waits again before init has taken one.
+const sendWithin = time.Second
 
 // handler is a slog.Handler that sends one packet a record.
 type handler struct {
@@ -37,7 +41,7 @@ type output struct {
 // NewHandler makes the agent's slog handler: each record is one Write of one
 // packet (DecodePacket) to w, a datagram or seqpacket socket, with the
 // attributes as " key=value" behind the message and "err" last, as ": err".
-// A write that init does not take within 50 ms is given up; the next record
+// A write that init does not take within sendWithin is given up; the next record
 // tells how many were lost.
 func NewHandler(w io.Writer, origin string, level slog.Leveler) slog.Handler {
 	return &handler{out: &output{w: w}, origin: origin, level: level}
@@ -179,13 +183,46 @@ func (o *output) send(origin string, level Level, text string) error {
 	if o.lost > 0 {
 		text += fmt.Sprintf(" (%d earlier lines were lost: init did not take them)", o.lost)
 	}
-	if d, ok := o.w.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		d.SetWriteDeadline(time.Now().Add(sendWithin))
+	packet := EncodePacket(origin, level, text)
+	err := o.offer(packet)
+	if o.lost == 0 && errors.Is(err, syscall.EAGAIN) {
+		err = o.insist(packet)
 	}
-	if _, err := o.w.Write(EncodePacket(origin, level, text)); err != nil {
+	if err != nil {
 		o.lost++
 		return fmt.Errorf("send log record: %w", err)
 	}
 	o.lost = 0
 	return nil
+}
+
+// offer writes a packet if that needs no wait; else the error is EAGAIN. It has
+// no deadline, because one that passes before the write begins, on a machine
+// that stands still for so long, loses a record that would have been taken.
+func (o *output) offer(packet []byte) error {
+	c, ok := o.w.(syscall.Conn)
+	if !ok {
+		_, err := o.w.Write(packet)
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var wrote error
+	err = raw.Write(func(fd uintptr) bool {
+		_, wrote = syscall.Write(int(fd), packet)
+		return true // waiting is insist's
+	})
+	return cmp.Or(err, wrote)
+}
+
+// insist waits for a write.
+func (o *output) insist(packet []byte) error {
+	if d, ok := o.w.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		d.SetWriteDeadline(time.Now().Add(sendWithin))
+		defer d.SetWriteDeadline(time.Time{})
+	}
+	_, err := o.w.Write(packet)
+	return err
 }

@@ -219,6 +219,40 @@ func TestHandlerOverASocketThatNobodyReads(t *testing.T) {
 	}
 }
 
+// TestHandlerOutlastsABusyInit: one that stands still for a while, on a machine
+// that gives it no time, costs no record.
+func TestHandlerOutlastsABusyInit(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	defer near.Close()
+	defer far.Close()
+	const records = 100 // of 8 kB: the socket holds some twenty
+	read := make(chan int)
+	time.AfterFunc(sendWithin/4, func() {
+		n, buf := 0, make([]byte, MaxPacket)
+		for ; n < records; n++ {
+			if _, err := far.Read(buf); err != nil {
+				break
+			}
+		}
+		read <- n
+	})
+	h := NewHandler(near, "join", slog.LevelInfo)
+	for range records {
+		slog.New(h).Info(strings.Repeat("x", 8000))
+	}
+	if lost := h.(*handler).out.lost; lost > 0 {
+		t.Errorf("%d records were lost", lost)
+	}
+	far.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n := <-read; n != records {
+		t.Errorf("%d of %d records arrived", n, records)
+	}
+}
+
 func FuzzDecodePacket(f *testing.F) {
 	f.Add(EncodePacket("netcfg", Warn, "bond0 down"))
 	f.Add([]byte{1, 255, 3, 'a'})
