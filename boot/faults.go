@@ -69,6 +69,7 @@ func (n *Node) fault(point string) {
 			continue
 		}
 		n.logger("fault").Warn("injecting " + f)
+		n.tellStage()
 		if strike, ok := faults[kind]; ok {
 			strike(n)
 		} else {
@@ -95,6 +96,16 @@ func (n *Node) lastWords() {
 		log.Info(fmt.Sprintf("last word %d of 100", i+1))
 	}
 	killSelf(syscall.SIGKILL)
+}
+
+// tellStage has init know of the stage that a fault strikes in: a report of its
+// own may be on its way.
+func (n *Node) tellStage() {
+	if n.init == nil {
+		return // at the start
+	}
+	stage, waiting := n.track.Now()
+	_ = n.init.SetStage(context.Background(), proc.Progress{Stage: stage, Waiting: waiting}) // without an answer it knows what it knows
 }
 
 func killSelf(sig syscall.Signal) { _ = syscall.Kill(os.Getpid(), sig) }
