@@ -3,148 +3,147 @@
 package e2e
 
 import (
-	"fmt"
+	"context"
 	"regexp"
 	"strings"
 	"testing"
 
+	"reveille/boot/cluster/operator"
 	"reveille/images/bench"
 	"reveille/images/rack"
 )
 
-// death is a way for the agent to die: the fault, and what consoles must show.
-type death struct{ fault, reason, trace string }
-
-// TestAgentDeaths kills the agent in the middle of the network stage. Why must
-// stand on both consoles in one piece, the agent must come back, and the node
-// must join.
-func TestAgentDeaths(t *testing.T) {
-	for _, d := range []death{
-		{"agent-panic", `agent crashed: panic: fault: agent-panic`, `reveille/boot\.\(\*Node\)\.fault`},
-		{"agent-maprace", `agent crashed: fatal error: concurrent map writes`, `reveille/boot\.raceOnMap`},
-		{"agent-segv", `agent crashed: SIGSEGV`, `goroutine `},
-		{"agent-kill", `agent crashed: signal 9 \(killed\)`, ``},
-		{"agent-deadlock", `agent crashed: hung: no progress for 30s`, `SIGQUIT: quit`},
-	} {
-		t.Run(d.fault, d.test)
-	}
+// death is a way for the agent to die.
+type death struct {
+	name    string
+	fault   string // words of the kernel command line
+	reason  string // in the summary
+	trace   string // in the trace; empty: it leaves none
+	frame   string // the top frame of the summary; empty: whatever it is
+	written int64  // bytes that it writes at least
+	slow    bool   // to die takes longer than a console may take to say so
 }
 
-func (d death) test(t *testing.T) {
-	r, ctx := newRack(t)
-	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{
-		Name: "n1", TPM: true, Append: "reveille.fault=" + d.fault + "@network-half",
-		Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()},
-	})
-	v := boot(t, ctx, n, "")
-	if v.AgentCrashes != 1 || v.LastCrash == "" {
-		t.Errorf("the controller knows of %d crashes, last %q", v.AgentCrashes, v.LastCrash)
-	}
-	for port := range 2 {
-		see(t, ctx, n, port, d.reason)
-		if d.trace == "" {
-			continue
-		}
-		see(t, ctx, n, port, d.trace)
-		contiguous(t, string(n.Port(port).Bytes()))
-	}
+func at(point, fault string) string { return "reveille.fault=" + fault + "@" + point }
+
+// commonDeaths are those that `make test` runs, otherDeaths those that `make
+// soak` adds. Most strike in the middle of the network stage.
+var commonDeaths = []death{
+	{name: "string panic", fault: at("network-half", "agent-panic"),
+		reason: `panic: fault: agent-panic`, trace: `reveille/boot\.\(\*Node\)\.fault`, frame: "reveille/boot."},
+	{name: "concurrent map", fault: at("network-half", "agent-maprace"),
+		reason: `fatal error: concurrent map writes`, trace: `reveille/boot\.raceOnMap`, frame: "reveille/boot.raceOnMap"},
+	{name: "SIGSEGV", fault: at("network-half", "agent-segv"),
+		reason: `SIGSEGV: segmentation violation`, trace: `goroutine `},
+	{name: "SIGKILL", fault: at("network-half", "agent-kill"),
+		reason: `signal 9 \(killed\)`},
+	{name: "hang, 2500 goroutines", fault: at("network-half", "agent-deadlock"),
+		reason: `hung: no progress for 30s`, trace: `SIGQUIT: quit`, written: 1 << 20, slow: true},
 }
 
-// TestInitPanics has init itself die. Its warden must say why on both consoles
-// and on the display, restart the machine, and leave a record that the next boot takes to the
-// cluster.
-func TestInitPanics(t *testing.T) {
-	r, ctx := newRack(t)
-	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{
-		Name: "n1", TPM: true, Display: true, Append: "reveille.fault=init-panic@join",
-		Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()},
-	})
-	if err := n.PowerOn(ctx); err != nil {
-		t.Fatal(err)
-	}
-	awaitScreen(t, ctx, n, "init is dead", "init crashed: panic: fault: init-panic", "pid1/faults.go")
-	v, err := r.WaitFor(ctx, "n1", rack.Joined(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.AgentCrashes != 0 {
-		t.Errorf("%d crashes of the agent", v.AgentCrashes)
-	}
-	if n.Reboots() == 0 { // one restart was seen to be counted three or four times
-		t.Error("the machine was not reset")
-	}
-	for port := range 2 {
-		see(t, ctx, n, port, `init crashed: panic: fault: init-panic`)
-		see(t, ctx, n, port, `stage join`)
-		see(t, ctx, n, port, `pid1/faults\.go`)
-		see(t, ctx, n, port, `warden        C init is dead; rebooting`)
-		contiguous(t, string(n.Port(port).Bytes()))
-	}
-	see(t, ctx, n, 0, `previous boot [0-9a-f]+: init crash`)
-	if b := awaitBundle(t, ctx, r, 1); b.Kind != "init" || b.BootID == v.BootID || !strings.Contains(b.Trace, "pid1/faults.go") {
-		t.Errorf("the bundle is of something else: %+v", b)
-	}
+// serial is the serial lines of a machine: one that a test says is live shows
+// a crash whole and at once.
+type serial struct {
+	name  string
+	ports []bench.Pace
+	live  []int
 }
 
 var (
-	crashLine = regexp.MustCompile(`^\[ *[0-9.]+\] (crash|warden) +C `)
-	newLine   = regexp.MustCompile(`^\[ *[0-9.]+\] \S+ +[DISWEC] `)
-	// What only a Go trace has: a goroutine's head, a place, who made it.
-	traceLine = regexp.MustCompile(`^(goroutine \d+ |\t\S+\.(go|s):\d+|created by )`)
+	fastAndSlow = serial{"unlimited and 960 B/s", []bench.Pace{bench.Unlimited(), bench.Limited(960)}, []int{0, 1}}
+	deadAndFast = serial{"dead and unlimited", []bench.Pace{bench.StopsAfter(1), bench.Unlimited()}, []int{1}}
+	fastAlone   = serial{"unlimited alone", []bench.Pace{bench.Unlimited()}, []int{0}}
+	slowAlone   = serial{"960 B/s alone", []bench.Pace{bench.Limited(960)}, []int{0}}
 )
 
-// contiguous wants a crash on a console in one piece.
-func contiguous(t *testing.T, text string) {
+// TestAgentDeaths kills the agent: see dies.
+func TestAgentDeaths(t *testing.T) {
+	for i, d := range commonDeaths {
+		s := []serial{fastAndSlow, deadAndFast}[i%2]
+		t.Run(d.name+", "+s.name, func(t *testing.T) { d.dies(t, s) })
+	}
+}
+
+// dies boots a machine whose agent dies once. The crash must be whole, soon and
+// in one piece on every live console, the record at the cluster must be the same
+// byte for byte, and the node must be a member again.
+func (d death) dies(t *testing.T, s serial) {
+	r, ctx := newRack(t)
+	start(t, ctx, r)
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Serial: s.ports, Append: d.fault + fastLines(s)})
+	v := boot(t, ctx, n, "")
+	record := awaitBundle(t, ctx, r, 1)
+	if v.AgentCrashes != 1 || v.LastCrash != record.Reason {
+		t.Errorf("the controller knows of %d crashes, last %q, want 1, %q", v.AgentCrashes, v.LastCrash, record.Reason)
+	}
+	d.holds(t, record)
+	clock := clockOf(n.Port(s.live[0]).Chunks())
+	for _, port := range s.live {
+		d.shown(t, ctx, n, port, record, clock)
+	}
+}
+
+// fastLines sets the speed of all lines: without one the kernel takes 9600 baud,
+// which init keeps to.
+func fastLines(s serial) (words string) {
+	for _, name := range []string{"ttyS0", "ttyS1"}[:len(s.ports)] {
+		words += " console=" + name + ",115200"
+	}
+	return words
+}
+
+// holds wants a record that tells of this death.
+func (d death) holds(t *testing.T, c operator.CrashRecord) {
 	t.Helper()
-	if problem := inPieces(text); problem != "" {
-		t.Errorf("%s:\n%s", problem, text)
+	if c.Kind != "agent" || c.Incarnation != 1 || len(c.Summary) < 3 {
+		t.Fatalf("the record is of another death: %+v", c.Bundle)
+	}
+	matches(t, "the reason", d.reason, c.Reason)
+	matches(t, "the trace", d.trace, c.Trace)
+	if (d.trace == "") != (c.Trace == "") || c.WrittenBytes < d.written {
+		t.Errorf("a trace of %d bytes, %d written", len(c.Trace), c.WrittenBytes)
+	}
+	if !strings.HasPrefix(c.Frame, d.frame) {
+		t.Errorf("the top frame is %q, want %q", c.Frame, d.frame)
+	}
+	if strings.Contains(d.fault, "agent-kill") {
+		if got := strings.Count(c.Log, "last word "); got != 100 {
+			t.Errorf("%d of the 100 records before the kill are in the log", got)
+		}
 	}
 }
 
-// inPieces says how a console's text breaks a crash up, empty if it does not.
-// The trace is printed as it was written, without a time: so none of its lines
-// may follow a line of anybody else.
-func inPieces(text string) string {
-	runs, inside := 0, false
-	for line := range strings.SplitSeq(text, "\n") {
-		line = strings.TrimRight(line, "\r")
-		switch {
-		case crashLine.MatchString(line):
-			if !inside {
-				runs++
-			}
-			inside = true
-		case newLine.MatchString(line):
-			inside = false
-		case !inside && traceLine.MatchString(line):
-			return "a line of the trace stands apart: " + line
-		}
+func matches(t *testing.T, what, pattern, text string) {
+	t.Helper()
+	if !regexp.MustCompile(pattern).MatchString(text) {
+		t.Errorf("%s lacks %q:\n%.3000s", what, pattern, text)
 	}
-	if runs != 1 {
-		return fmt.Sprintf("the crash stands in %d pieces", runs)
-	}
-	return ""
 }
 
-// TestInPieces holds the check itself: it must see what it is there for.
-func TestInPieces(t *testing.T) {
-	const before, summary = "[    1.000] mounts        S start\r\n", "[    2.000] crash         C agent crashed: panic: x\r\n"
-	const first, second = "goroutine 1 [running]:\r\nmain.f()\r\n\t/a/b.go:1 +0x1\r\n", "goroutine 2 [select]:\r\nmain.g()\r\n\t/a/c.go:2\r\n"
-	const foreign = "[    2.001] netcfg        I bond0 up\r\n"
-	for _, c := range []struct {
-		name, text string
-		whole      bool
-	}{
-		{"whole", before + summary + first + second + foreign, true},
-		{"foreign line in the trace", before + summary + first + foreign + second, false},
-		{"foreign line before the trace", before + summary + foreign + first + second, false},
-		{"twice", summary + first + foreign + summary + first, false},
-		{"none", before + foreign, false},
-	} {
-		if problem := inPieces(c.text); (problem == "") != c.whole {
-			t.Errorf("%s: %q", c.name, problem)
-		}
+// shown wants the record on a console.
+func (d death) shown(t *testing.T, ctx context.Context, n *rack.Node, port int, record operator.CrashRecord, clock guestClock) {
+	t.Helper()
+	if d.trace != "" {
+		see(t, ctx, n, port, traceEnd)
+	} else {
+		see(t, ctx, n, port, regexp.QuoteMeta(record.Summary[len(record.Summary)-1]))
+	}
+	chunks := n.Port(port).Chunks()
+	whole, problem := findCrash(textOf(chunks), record.Summary)
+	if problem != "" {
+		t.Fatalf("ttyS%d: %s; the record:\n%s\n%.2000s", port, problem, strings.Join(record.Summary, "\n"), record.Trace)
+	}
+	if problem := whole.differs(record.Trace); problem != "" {
+		t.Errorf("ttyS%d: %s", port, problem)
+	}
+	shownAt := clock.uptime(chunks, whole.summaryEnd)
+	dead, struck := shownAt-record.UptimeSeconds, -1.0
+	if at, known := struckAt(record.Log); known {
+		struck = shownAt - at
+	}
+	t.Logf("ttyS%d: the summary was whole %.2fs after the agent's end, %.2fs after the fault; %d bytes of trace shown",
+		port, dead, struck, len(whole.trace))
+	if dead > soon.Seconds() || !d.slow && struck > soon.Seconds() {
+		t.Errorf("ttyS%d: that is too late", port)
 	}
 }

@@ -1,0 +1,132 @@
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"reveille/images/bench"
+	"reveille/images/rack"
+)
+
+const (
+	// A storm is so many kills in one boot (boot/storm.go).
+	stormKills = 50
+	// tolerant has init start its agent again at once and for ever: with the
+	// pauses and the reboots that a loop of crashes ends in, 200 kills take hours.
+	tolerant = "REVEILLE_FAULT=tolerant reveille.fault=storm@mounts"
+)
+
+// TestKills kills the agent 200 times at random moments of its life, from
+// inside, over four boots: the first enrols. Each time the node ends up as a
+// member; what init runs besides has noticed nothing; no zombie stays; and the
+// log has every record that an agent had logged before it was killed.
+func TestKills(t *testing.T) {
+	r, ctx := newRack(t)
+	start(t, ctx, r)
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: tolerant, Serial: []bench.Pace{bench.Unlimited()}})
+	id, last := "", ""
+	for i := range 4 {
+		v, log := storm(t, ctx, r, n, last)
+		last = v.BootID
+		if id == "" {
+			id = v.ID
+		}
+		if v.ID != id || int(v.AgentCrashes) != stormKills {
+			t.Errorf("boot %d: node %s with %d crashes, want %s with %d", i+1, v.ID, v.AgentCrashes, id, stormKills)
+		}
+		nothingIsLost(t, log)
+		bystanderLives(t, log)
+		if t.Failed() {
+			t.Fatalf("boot %d:\n%s", i+1, log)
+		}
+		if n.Reboots() != 0 {
+			t.Fatal("the machine was reset")
+		}
+		if err := n.PowerCut(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// storm boots the node and returns what became of it, and its log, when the
+// storm is over and it is a member.
+func storm(t *testing.T, ctx context.Context, r *rack.Rack, n *rack.Node, lastBoot string) (rack.View, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 2*bootTime)
+	defer cancel()
+	if err := n.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	joined := rack.Joined(lastBoot)
+	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool { return joined(v) && v.AgentCrashes >= stormKills })
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := n.Logs(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, log
+}
+
+var (
+	kill    = regexp.MustCompile(`svc/killer.*kill \d+: pid \d+ after (\S+), said (\d+) (\d+)`)
+	counted = regexp.MustCompile(`incarnation (\d+) record (\d+)`)
+	beat    = regexp.MustCompile(`beat (\d+) of pid (\d+)`)
+	over    = fmt.Sprintf("over: %d kills, 0 zombies", stormKills)
+)
+
+// nothingIsLost wants, for each kill, all records up to the last that the
+// victim knew to be logged.
+func nothingIsLost(t *testing.T, log string) {
+	t.Helper()
+	if !strings.Contains(log, over) {
+		t.Errorf("no %q", over)
+	}
+	has := map[string]bool{}
+	for _, m := range counted.FindAllStringSubmatch(log, -1) {
+		has[m[1]+" "+m[2]] = true
+	}
+	kills := kill.FindAllStringSubmatch(log, -1)
+	if len(kills) < stormKills-5 { // those before the first record have nothing to say
+		t.Errorf("only %d kills are on record", len(kills))
+	}
+	records := 0
+	for _, k := range kills {
+		var incarnation, said int
+		if _, err := fmt.Sscan(k[2]+" "+k[3], &incarnation, &said); err != nil {
+			t.Fatal(err)
+		}
+		for i := range said {
+			records++
+			if want := fmt.Sprint(incarnation, i+1); !has[want] {
+				t.Errorf("incarnation and record %s is not in the log, %s were logged", want, k[3])
+			}
+		}
+	}
+	t.Logf("%d kills, %d records logged before them", len(kills), records)
+}
+
+// bystanderLives wants one process with every beat of its life.
+func bystanderLives(t *testing.T, log string) {
+	t.Helper()
+	var pids []string
+	for i, m := range beat.FindAllStringSubmatch(log, -1) {
+		pids = append(pids, m[2])
+		if m[1] != fmt.Sprint(i+1) {
+			t.Errorf("beat %s where %d should be", m[1], i+1)
+			return
+		}
+	}
+	beats := len(pids)
+	if pids = slices.Compact(pids); len(pids) != 1 {
+		t.Errorf("the bystander was started %d times", len(pids))
+	}
+	t.Logf("%d beats of the bystander", beats)
+}
