@@ -86,18 +86,10 @@ func (i *Init) view() console.View {
 	consoles := i.consoleNames()
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	silent := time.Since(i.heard)
 	v := console.View{
 		Name: i.progress.Facts.Name, Build: i.options.BuildID, Now: time.Now(), Uptime: console.BootTime(),
-		Waiting: i.progress.Waiting, Ending: i.ending, Crash: i.crashed, Recent: i.newest.Records(),
-	}
-	silent := time.Since(i.heard)
-	switch {
-	case i.agentDown != "":
-		v.Waiting = i.agentDown
-	case i.progress.Stage == "":
-		v.Waiting = "the agent has not reported yet"
-	case silent > quiet:
-		v.Waiting = fmt.Sprintf("no sign of the agent for %s; it is killed and started again after %s", silent.Round(time.Second), i.hungAfter)
+		Waiting: i.awaited(silent), Ending: i.ending, Crash: i.crashed, Recent: i.newest.Records(),
 	}
 	for _, s := range i.progress.Stages {
 		sv := console.StageView{Name: s.Name, State: string(s.State), For: s.For}
@@ -118,6 +110,20 @@ func (i *Init) view() console.View {
 		v.Facts = append(v.Facts, console.Fact{Name: "crashes", Text: fmt.Sprintf("%d of the agent in this boot", n)})
 	}
 	return v
+}
+
+// awaited is what the boot waits for: the agent, or what that says. Called with
+// the lock held.
+func (i *Init) awaited(silent time.Duration) string {
+	switch {
+	case i.agentDown != "":
+		return i.agentDown
+	case i.progress.Stage == "":
+		return "the agent has not reported yet"
+	case silent > quiet:
+		return fmt.Sprintf("no sign of the agent for %s; it is killed and started again after %s", silent.Round(time.Second), i.hungAfter)
+	}
+	return i.progress.Waiting
 }
 
 // facts leaves out what is not known.
