@@ -20,7 +20,7 @@ GOBUILD    := CGO_ENABLED=0 go build -trimpath -buildvcs=false \
               -ldflags '-s -w -X main.buildID=$(BUILD_ID) -X main.buildTime=$(BUILD_TIME)'
 
 # What tests, the demo and the image need, by Debian package.
-PACKAGES := qemu-system-x86 swtpm swtpm-tools dnsmasq-base radvd iproute2 gcc libc6-dev git
+PACKAGES := qemu-system-x86 swtpm swtpm-tools dnsmasq-base kea-dhcp4-server kea-dhcp6-server radvd iproute2 gcc libc6-dev git
 # What `make soak` needs on top.
 SOAK_PACKAGES := ovmf
 # What `make proto` needs on top.

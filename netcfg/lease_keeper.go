@@ -1,11 +1,13 @@
 package netcfg
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"reveille/netcfg/dhcp4"
+	"reveille/netcfg/dhcp6"
 )
 
 // keeper runs a DHCP client for each interface that wants a lease, from when
@@ -26,6 +28,7 @@ type keeper struct {
 type leaseEnv struct {
 	now      func() time.Duration // since the machine's start
 	listen4  func(index int, name string) (dhcp4.Link, error)
+	listen6  func(index int, name string) (dhcp6.Link, error)
 	hostname func() string
 	machine  func() string // its UUID, as the firmware tells it
 }
@@ -47,9 +50,11 @@ type leaseClient struct {
 	started bool   // up at least once
 	running bool   // up
 	failed  string // why it cannot be up
-	last    clientStatus
-	said    string // the last lease that was logged
-	kept    any    // what the store has
+
+	stateless bool // what routers said when it was last up
+	last      clientStatus
+	said      string // the last lease that was logged
+	kept      any    // what the store has
 }
 
 // protocol is what the clients of both versions can do.
@@ -172,13 +177,20 @@ func (k *keeper) tend(key tenantKey, l *link, d *LinkState, p *planner) {
 		c = k.start(key, l, d)
 		k.clients[key] = c
 	}
-	if ready := d.Up && d.Carrier && d.Master == 0 && (!key.six || p.hasLinkLocal(d.Index)); ready != c.running {
+	c.tendV6(d, p)
+	linked := d.Up && d.Carrier && d.Master == 0
+	ready := linked && (!key.six || p.readyForV6(d.Index))
+	if ready != c.running {
 		k.toggle(c, d, ready, p)
 	}
 	c.last = c.status(k.env.now())
 	t := p.tenant(key, d, c.last)
-	if c.failed != "" && t.lease == nil {
+	switch {
+	case t.lease != nil:
+	case c.failed != "":
 		t.waiting = leaseWait{reason: c.failed}
+	case linked && !ready:
+		t.waiting = leaseWait{reason: "no link-local address to ask from", soon: l.linkLocal}
 	}
 	k.tenants = append(k.tenants, t)
 	k.report(t, c)
@@ -193,17 +205,6 @@ func (p *planner) tenant(key tenantKey, d *LinkState, s clientStatus) tenant {
 	return t
 }
 
-// hasLinkLocal reports whether a socket can be bound to the interface's own
-// address, without which DHCPv6 cannot speak.
-func (p *planner) hasLinkLocal(index int) bool {
-	for _, a := range p.addressesOf[index] {
-		if ip := a.Prefix.Addr(); ip.Is6() && ip.IsLinkLocalUnicast() && !a.Tentative && !a.DADFailed {
-			return true
-		}
-	}
-	return false
-}
-
 func (k *keeper) toggle(c *leaseClient, d *LinkState, ready bool, p *planner) {
 	c.failed, c.running = "", ready
 	if !ready {
@@ -213,7 +214,7 @@ func (k *keeper) toggle(c *leaseClient, d *LinkState, ready bool, p *planner) {
 	// After a restart of the program: nothing happened to the link if the
 	// address is still there.
 	resumed := false
-	if l := c.status(k.env.now()).lease; l != nil && !c.started {
+	if l := c.status(k.env.now()).lease; l != nil && !c.started && len(l.addresses) > 0 {
 		for _, a := range p.addressesOf[d.Index] {
 			resumed = resumed || a.Prefix == l.addresses[0].Prefix
 		}
@@ -229,7 +230,7 @@ func (k *keeper) toggle(c *leaseClient, d *LinkState, ready bool, p *planner) {
 func (k *keeper) report(t tenant, c *leaseClient) {
 	text := ""
 	if t.lease != nil {
-		text = fmt.Sprintf("%s from %s", t.lease.addressText(), t.lease.server)
+		text = fmt.Sprintf("%s from %s", cmp.Or(t.lease.addressText(), "a configuration"), t.lease.server)
 	}
 	switch {
 	case text == c.said:
@@ -261,7 +262,11 @@ func (k *keeper) keep(c *leaseClient) {
 func (k *keeper) start(key tenantKey, l *link, d *LinkState) *leaseClient {
 	id := identify(l, d, k.env.machine())
 	c := &leaseClient{file: k.store.path(key, d.Name)}
-	k.startV4(c, l, id)
+	if key.six {
+		k.startV6(c, id)
+	} else {
+		k.startV4(c, l, id)
+	}
 	return c
 }
 
@@ -280,10 +285,14 @@ func (k *keeper) saved(have State) []tenant {
 
 // load is the lease of a client that the store has, nil for none.
 func (k *keeper) load(key tenantKey, l *link, d *LinkState) *lease {
-	id := identify(l, d, k.env.machine())
+	id, path := identify(l, d, k.env.machine()), k.store.path(key, d.Name)
 	var v4 dhcp4.Lease
-	if k.store.load(k.store.path(key, d.Name), id.clientID(l.dhcpID), &v4) && v4.Expire > k.env.now() {
+	var v6 dhcp6.Lease
+	switch {
+	case !key.six && k.store.load(path, id.clientID(l.dhcpID), &v4) && v4.Expire > k.env.now():
 		return leaseOfV4(&v4)
+	case key.six && k.store.load(path, id.v6(), &v6) && v6.Expire > k.env.now():
+		return leaseOfV6(&v6)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reveille/netcfg/dhcp4"
+	"reveille/netcfg/dhcp6"
 )
 
 // kernelLeases is the clients' world on this machine.
@@ -15,6 +16,7 @@ func kernelLeases() leaseEnv {
 	return leaseEnv{
 		now:     sinceStart,
 		listen4: dhcp4.Listen,
+		listen6: dhcp6.Listen,
 		hostname: func() string {
 			name, err := os.Hostname()
 			if err != nil || name == "localhost" || strings.HasPrefix(name, "(") {

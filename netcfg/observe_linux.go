@@ -341,6 +341,10 @@ func decodeInet6(l *LinkState, ad *netlink.AttributeDecoder) {
 	l.NoIPv6 = false
 	nested(ad, func(in *netlink.AttributeDecoder) {
 		switch in.Type() {
+		case unix.IFLA_INET6_FLAGS:
+			// IF_RA_MANAGED and IF_RA_OTHERCONF, include/net/if_inet6.h.
+			flags := in.Uint32()
+			l.RAManaged, l.RAOther = flags&0x40 != 0, flags&0x80 != 0
 		case unix.IFLA_INET6_ADDR_GEN_MODE:
 			l.AddrGenMode = int(in.Uint8())
 		case unix.IFLA_INET6_TOKEN:

@@ -50,7 +50,6 @@ var (
 // stands. Who plans one removes it here and in docs/netplan.md.
 var notYet = []string{
 	"link-local ipv4",
-	"dhcp6 true", "dhcp6-overrides",
 }
 
 const unsupported = "is valid netplan that we do not support yet"

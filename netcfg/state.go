@@ -55,8 +55,13 @@ type LinkState struct {
 	UseTempAddr int  `yaml:"usetempaddr"` // net.ipv6.conf.*.use_tempaddr
 	IPv6MTU     int  `yaml:"ipv6mtu"`     // net.ipv6.conf.*.mtu, bytes
 
-	Token  netip.Addr `yaml:"token"`  // IFLA_INET6_TOKEN, invalid for none
-	NoIPv6 bool       `yaml:"noipv6"` // no IPv6 on the link at all, for example MTU < 1280
+	Token netip.Addr `yaml:"token"` // IFLA_INET6_TOKEN, invalid for none
+	// What its routers say (RFC 4861, section 4.2): addresses come by DHCPv6,
+	// or only the other configuration does.
+	RAManaged bool `yaml:"ramanaged"`
+	RAOther   bool `yaml:"raother"`
+
+	NoIPv6 bool `yaml:"noipv6"` // no IPv6 on the link at all, for example MTU < 1280
 }
 
 // LACPState is the aggregator that an 802.3ad bond uses.
