@@ -33,6 +33,7 @@ func (n *Node) network(ctx context.Context) error {
 	if n.net == nil {
 		n.net = netcfg.New(n.params.Network, log, netcfg.Options{
 			ResolvConf: resolvConf,
+			Sysctls:    n.params.Sysctls,
 			Leases:     leaseDir,
 			LoadModule: n.loader.Load,
 			Applied:    func(netcfg.Op) { n.fault("network-half") },

@@ -30,6 +30,13 @@ func readOverrides(v Value) dhcp {
 	} {
 		*use = boolOr(m.Get(key), *use)
 	}
+	// A lease's time servers and host name are told in the status and used for
+	// nothing: the node has its name and clock from elsewhere.
+	for _, key := range []string{"use-ntp", "use-hostname"} {
+		if v := m.Get(key); boolOr(v, false) {
+			v.refuse(key + " true")
+		}
+	}
 	d.useDomains = useDomains(m.Get("use-domains"))
 	if n := m.Get("route-metric"); n.Set() {
 		d.metric = n.Int(0, maxUint32)

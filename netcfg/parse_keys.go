@@ -50,6 +50,7 @@ var (
 // stands. Who plans one removes it here and in docs/netplan.md.
 var notYet = []string{
 	"link-local ipv4",
+	"use-ntp true", "use-hostname true",
 }
 
 const unsupported = "is valid netplan that we do not support yet"
