@@ -81,8 +81,12 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 			k.index[op.Other] = index
 		}
 		return err
-	case OpDropAltName:
-		return k.nl.write(ctx, unix.RTM_DELLINKPROP, netlink.Excl|netlink.Append, ifInfo(index, 0, 0), func(ae *netlink.AttributeEncoder) {
+	case OpDropAltName, OpAddAltName:
+		typ, flags := netlink.HeaderType(unix.RTM_DELLINKPROP), netlink.Excl|netlink.Append
+		if op.Verb == OpAddAltName {
+			typ, flags = unix.RTM_NEWLINKPROP, flags|netlink.Create
+		}
+		return k.nl.write(ctx, typ, flags, ifInfo(index, 0, 0), func(ae *netlink.AttributeEncoder) {
 			ae.Nested(unix.IFLA_PROP_LIST, func(in *netlink.AttributeEncoder) error {
 				in.String(unix.IFLA_ALT_IFNAME, op.Other)
 				return nil

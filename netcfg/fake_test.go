@@ -149,6 +149,11 @@ func (f *fake) apply(op Op) error {
 			return unix.EEXIST
 		}
 		l.Name = op.Other
+	case OpAddAltName:
+		if f.taken(op.Other) {
+			return unix.EEXIST
+		}
+		l.AltNames = append(slices.Clone(l.AltNames), op.Other)
 	case OpDropAltName:
 		l.AltNames = slices.DeleteFunc(l.AltNames, func(s string) bool { return s == op.Other })
 	case OpUp:

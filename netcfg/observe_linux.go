@@ -77,6 +77,7 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	nameBondPorts(s.Links)
 	dropOwnLabels(&s)
 	readBonding(s.Links)
+	readPredictable(s.Links)
 	readDrivers(s.Links)
 	if err := r.observeWakeOnLAN(&s); err != nil {
 		return State{}, err

@@ -17,6 +17,7 @@ const (
 	OpDelete         Verb = "delete"
 	OpRename         Verb = "rename"
 	OpDropAltName    Verb = "drop alternative name"
+	OpAddAltName     Verb = "add alternative name"
 	OpUp             Verb = "up"
 	OpDown           Verb = "down"
 	OpEnslave        Verb = "enslave"
@@ -61,6 +62,8 @@ func (o Op) String() string {
 		return o.createString()
 	case OpRename:
 		return fmt.Sprintf("rename %s to %s", o.Link, o.Other)
+	case OpAddAltName:
+		return fmt.Sprintf("add alternative name %s to %s", o.Other, o.Link)
 	case OpDropAltName:
 		return fmt.Sprintf("drop alternative name %s of %s", o.Other, o.Link)
 	case OpUp, OpDown:

@@ -74,6 +74,7 @@ func (p *planner) run() {
 	p.bindNICs()
 	p.clearNames()
 	p.renameNICs()
+	p.altNames()
 	p.globalSysctls()
 	for i := range p.want.links {
 		l := &p.want.links[i]

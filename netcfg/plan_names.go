@@ -39,7 +39,7 @@ func (p *planner) meant(l *link) []int {
 		if d := p.named(l.name); d != nil && !p.bound[d.Index] && l.means(d) {
 			return []int{d.Index}
 		}
-		return nil
+		return p.predicted(l)
 	}
 	var found []int
 	for _, d := range p.links {
@@ -76,7 +76,7 @@ func (l *link) means(d *LinkState) bool {
 	}
 	if m.name != "" {
 		// A renamed interface answers to the name that its document gave it.
-		if ok, _ := path.Match(m.name, d.Name); !ok && (l.name == "" || d.Name != l.name) {
+		if !d.answersTo(m.name) && (l.name == "" || d.Name != l.name) {
 			return false
 		}
 	}
@@ -129,6 +129,7 @@ func (p *planner) clearNames() {
 		for _, alt := range d.AltNames {
 			if wanted[alt] && p.named(alt) == nil {
 				p.do(Op{Verb: OpDropAltName, Link: d.Name, Other: alt})
+				d.AltNames = slices.DeleteFunc(slices.Clone(d.AltNames), func(s string) bool { return s == alt })
 			}
 		}
 	}

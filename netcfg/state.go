@@ -25,6 +25,8 @@ type LinkState struct {
 	Index    int      `yaml:"index"`
 	Name     string   `yaml:"name"`
 	AltNames []string `yaml:"altnames"`
+
+	Predictable []string `yaml:"predictable"` // names udev would offer, its first choice first
 	Kind     string   `yaml:"kind"`    // IFLA_INFO_KIND, "" for hardware
 	MAC      string   `yaml:"mac"`     // lower case, with colons
 	PermMAC  string   `yaml:"permmac"` // burned in, "" if the driver has none

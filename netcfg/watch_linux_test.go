@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // watched is a Reconciler that runs on the kernel, and what it did.
@@ -17,6 +19,7 @@ type watched struct {
 	lab kernelLab
 	ctx context.Context
 
+	ns    int             // our network namespace
 	agent context.Context // ends with the agent of now
 	end   func()
 	again chan life
@@ -37,14 +40,30 @@ type life struct {
 // it wherever it is used.
 func watch(t *testing.T, wish string, happens func(*watched) error) {
 	t.Helper()
-	watchWith(t, wish, Options{}, happens)
+	watchFor(t, time.Minute, wish, happens)
+}
+
+func watchFor(t *testing.T, patience time.Duration, wish string, happens func(*watched) error) {
+	t.Helper()
+	watchAll(t, patience, wish, Options{}, happens)
 }
 
 func watchWith(t *testing.T, wish string, opt Options, happens func(*watched) error) {
 	t.Helper()
+	watchAll(t, time.Minute, wish, opt, happens)
+}
+
+func watchAll(t *testing.T, patience time.Duration, wish string, opt Options, happens func(*watched) error) {
+	t.Helper()
 	w := &watched{t: t, lab: newKernelLab(t).(kernelLab), new: make(chan struct{}), again: make(chan life, 1)}
+	ns, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ns)
+	w.ns = ns
 	w.make(wish, opt)
-	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	w.ctx = ctx
 	done := make(chan error, 1)
