@@ -163,42 +163,61 @@ func speak(text []byte, d time.Duration) {
 	}
 	var all sync.WaitGroup
 	for _, spec := range found.Specs {
-		all.Go(func() { speakOn(ctx, spec, text) })
+		all.Go(func() { speakOn(ctx, func() (console.Port, error) { return console.Open("/dev", spec) }, text) })
 	}
 	within(d, all.Wait)
 }
 
-func speakOn(ctx context.Context, spec console.Spec, text []byte) {
-	port, err := console.Open("/dev", spec)
-	if err != nil {
-		return // nobody is left to be told
+// speakOn tries a console twice. On a machine that stood still, a port that init
+// had just let go of was seen to send nothing of all that was written to it for
+// 3 s; opened again, it did.
+func speakOn(ctx context.Context, open console.Opener, text []byte) {
+	for range 2 {
+		if port, err := open(); err == nil {
+			sent := pour(ctx, port, text)
+			port.Close()
+			if sent {
+				return
+			}
+		}
+		if !pause(ctx, pourPause) {
+			return
+		}
 	}
-	defer port.Close()
-	pour(ctx, port, text)
 }
 
-// pour writes text to a port and waits until it is sent.
-func pour(ctx context.Context, port console.Port, text []byte) {
-	const look = 10 * time.Millisecond // 115 bytes at 115200 baud
-	moved, queued := time.Now(), 0
+// pourPause is how long a port is left alone between two looks: it sends 115 bytes meanwhile at
+// 115200 baud.
+const pourPause = 10 * time.Millisecond
+
+// pour writes text to a port, waits until it is sent, and tells whether any of
+// it was.
+func pour(ctx context.Context, port console.Port, text []byte) (sent bool) {
+	moved, queued, taken := time.Now(), 0, 0
 	for time.Since(moved) < mute {
 		n, err := port.Write(text)
 		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return
+			return sent
 		}
-		text = text[max(n, 0):]
+		n = max(n, 0)
+		text, taken = text[n:], taken+n
 		left, err := port.Queued()
-		if err != nil || len(text) == 0 && left == 0 {
-			return
+		if err != nil {
+			return sent
+		}
+		sent = sent || taken > left
+		if len(text) == 0 && left == 0 {
+			return sent
 		}
 		if n > 0 || left < queued {
 			moved = time.Now()
 		}
 		queued = left
-		if !pause(ctx, look) {
-			return
+		if !pause(ctx, pourPause) {
+			return sent
 		}
 	}
+	return sent
 }
 
 // waitForTurn keeps forced reboots apart: see earliest. A signal to PID 1 ends

@@ -155,7 +155,9 @@ func TestPour(t *testing.T) {
 		all.Go(func() {
 			port := &slowPort{each: c.each, total: c.total}
 			begun := time.Now()
-			pour(t.Context(), port, text)
+			if sent := pour(t.Context(), port, text); sent != (c.total > 0) {
+				t.Errorf("%s: sent %t", c.name, sent)
+			}
 			if took := time.Since(begun); took > c.most {
 				t.Errorf("%s: took %s", c.name, took)
 			}
@@ -165,6 +167,42 @@ func TestPour(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestSpeakTwice: a port that cannot be opened, or sends nothing, has a second
+// chance, and one that sent something is not told the same again.
+func TestSpeakTwice(t *testing.T) {
+	text := []byte("init crashed")
+	dead, live := &slowPort{}, &slowPort{each: 100, total: 100}
+	for _, c := range []struct {
+		name  string
+		ports []*slowPort // by attempt; nil: no such device
+		opens int
+	}{
+		{"lives", []*slowPort{live}, 1},
+		{"no device at first", []*slowPort{nil, {each: 100, total: 100}}, 2},
+		{"silent at first", []*slowPort{dead, {each: 100, total: 100}}, 2},
+		{"dies in the middle", []*slowPort{{each: 4, total: 8}}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			opens := 0
+			speakOn(t.Context(), func() (console.Port, error) {
+				port := c.ports[opens]
+				if opens++; port == nil {
+					return nil, unix.ENODEV
+				}
+				return port, nil
+			}, text)
+			if opens != c.opens {
+				t.Errorf("opened %d times", opens)
+			}
+			last := c.ports[len(c.ports)-1]
+			if got := last.got.Bytes(); len(got) == 0 || !bytes.HasPrefix(text, got) {
+				t.Errorf("sent %q", got)
+			}
+		})
+	}
 }
 
 // TestSpokenIsBounded: a huge trace is cut for consoles.
