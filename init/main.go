@@ -65,8 +65,11 @@ func options(program string) pid1.Options {
 }
 
 // maxStack turns a runaway recursion into a stack overflow, with a trace,
-// before it takes the 1 GB that is Go's default and the machine's memory.
-const maxStack = 64 << 20
+// before it takes the 1 GB that is Go's default and the machine's memory; and
+// before a slow machine, which walks the whole stack each time that it doubles,
+// takes longer for it than a silent agent may. No honest stack here is a
+// hundredth of it.
+const maxStack = 16 << 20
 
 // agent runs on the sockets that init gave it: file descriptors 3 and 4.
 func agent() error {
