@@ -71,8 +71,14 @@ func (d death) dies(t *testing.T, s serial) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
 	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Serial: s.ports, Append: d.fault + fastLines(s)})
-	v := boot(t, ctx, n, "")
+	boot(t, ctx, n, "")
 	record := awaitBundle(t, ctx, r, 1)
+	// A member whose init was too busy to be asked for its crashes tells of them
+	// with the next heartbeat.
+	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool { return v.State == "joined" && v.AgentCrashes > 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
 	if v.AgentCrashes != 1 || v.LastCrash != record.Reason {
 		t.Errorf("the controller knows of %d crashes, last %q, want 1, %q", v.AgentCrashes, v.LastCrash, record.Reason)
 	}
