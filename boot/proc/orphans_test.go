@@ -59,7 +59,7 @@ func orphanStorm(t *testing.T, n int) {
 	for lane := range 4 {
 		all.Go(func() {
 			name := fmt.Sprint("child", lane)
-			for k := uint64(1); k <= 250; k++ {
+			for k := uint64(1); k <= 100; k++ {
 				spec := shell(name, fmt.Sprintf("exit %d", k%200))
 				spec.Incarnation = k
 				if _, err := table.Start(spec, discard()); err != nil {
@@ -81,4 +81,4 @@ func orphanStorm(t *testing.T, n int) {
 }
 
 // TestOrphanStorm is the short one; see make soak.
-func TestOrphanStorm(t *testing.T) { orphanStorm(t, 3000) }
+func TestOrphanStorm(t *testing.T) { orphanStorm(t, 2000) }
