@@ -54,6 +54,9 @@ func mountAPI(mounts []apiMount) (problems []error) {
 			continue
 		}
 		err := unix.Mount(m.fstype, m.target, m.fstype, m.flags, m.data)
+		if err == unix.ENODEV && optional[m.fstype] {
+			continue // its driver is a module, and none are loaded yet: nothing here needs it
+		}
 		if err != nil && err != unix.EBUSY { // EBUSY: the same is mounted there already
 			problems = append(problems, fmt.Errorf("mount %s on %s: %w", m.fstype, m.target, err))
 		}
