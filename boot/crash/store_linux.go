@@ -224,6 +224,16 @@ func (s *Store) places(id, oldest string) []int {
 	return all
 }
 
+// Slots is how many records there is room for.
+func (s *Store) Slots() (n int) {
+	for _, ready := range s.ready {
+		if ready {
+			n++
+		}
+	}
+	return n
+}
+
 // Holds tells whether the record is on the disk.
 func (s *Store) Holds(id string) bool { return id != "" && s.find(id) >= 0 }
 

@@ -2,12 +2,16 @@ package pid1
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"reveille/boot/crash"
 	"reveille/boot/proc"
@@ -92,4 +96,22 @@ func wantLines(t *testing.T, log *said, want ...string) {
 	if got := log.String(); got != strings.Join(want, "\n") {
 		t.Errorf("said\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
+}
+
+// small gives the machine a disk of kib KiB, which only this test's thread sees.
+func (m *machine) small(kib int) {
+	m.t.Helper()
+	runtime.LockOSThread() // for ever: the thread ends with the test, and its mounts with it
+	if err := errors.Join(
+		unix.Unshare(unix.CLONE_NEWNS),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("none", m.dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)),
+	); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() {
+		if err := unix.Unmount(m.dir, 0); err != nil {
+			m.t.Error(err)
+		}
+	})
 }

@@ -169,10 +169,11 @@ func (r *recorder) writeDisk() error {
 	return cmp.Or(errs...) // the others will say the same
 }
 
-// prepare makes the slots. Fewer of them are no trouble until none takes a record.
+// prepare makes the slots. Fewer of them than there should be are no trouble,
+// none are.
 func (r *recorder) prepare() error {
 	err := r.disk.store.Prepare()
-	if !errors.Is(err, crash.ErrNearlyFull) {
+	if !errors.Is(err, crash.ErrNearlyFull) || r.disk.store.Slots() == 0 {
 		return err
 	}
 	if !r.disk.few {

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"reveille/boot/crash"
 	"reveille/boot/proc"
@@ -271,20 +268,8 @@ func TestLastWordsNeedOneSlot(t *testing.T) {
 
 // TestNearlyFullDiskIsSaidOnce, and its few slots serve.
 func TestNearlyFullDiskIsSaidOnce(t *testing.T) {
-	runtime.LockOSThread() // for ever: the thread ends with the test, and its mounts with it
 	m := newMachine(t)
-	if err := errors.Join(
-		unix.Unshare(unix.CLONE_NEWNS),
-		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
-		unix.Mount("none", m.dir, "tmpfs", 0, "size=1800k"), // two slots, and what stays free
-	); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(m.dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	m.small(1800) // two slots, and what stays free
 	r, log := m.boot()
 	for n := range 4 {
 		id := r.die(n)
@@ -293,6 +278,26 @@ func TestNearlyFullDiskIsSaidOnce(t *testing.T) {
 		}
 	}
 	if got := strings.Count(log.String(), "W "); got != 1 || !strings.Contains(log.String(), "nearly full") {
+		t.Errorf("%d warnings:\n%s", got, log)
+	}
+}
+
+// TestFullDiskIsSaidOnce: there is no room for a single slot.
+func TestFullDiskIsSaidOnce(t *testing.T) {
+	m := newMachine(t)
+	m.small(600)
+	r, log := m.boot()
+	var want []string
+	for n := range 3 {
+		want = append(want, r.die(n))
+		if wait := r.work(); wait != tryDisk {
+			t.Errorf("looks again in %s", wait)
+		}
+	}
+	if got := r.ids(t); got != strings.Join(want, " ") {
+		t.Errorf("pending %s", got)
+	}
+	if got := strings.Count(log.String(), "W "); got != 1 || !strings.Contains(log.String(), "nearly full") || !strings.Contains(log.String(), "kept in memory only") {
 		t.Errorf("%d warnings:\n%s", got, log)
 	}
 }
