@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -43,8 +44,9 @@ func (n *namespace) noDAD(t *testing.T) {
 	}
 }
 
-// serve runs a program on the other machine until the test ends.
-func (n *namespace) serve(t *testing.T, name string, args ...string) {
+// serve runs a program on the other machine until the test ends, or stop is
+// called.
+func (n *namespace) serve(t *testing.T, name string, args ...string) (stop func()) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
@@ -54,13 +56,17 @@ func (n *namespace) serve(t *testing.T, name string, args ...string) {
 	if err := <-started; err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, out.String())
 		}
 	})
+	return stop
 }
 
 func (l dhcpLab) dnsmasq(t *testing.T, args ...string) {
@@ -172,7 +178,7 @@ func prefixOf(t *testing.T, s string) netip.Prefix {
 }
 
 // kea runs a server of ISC's with a configuration of its own.
-func (l dhcpLab) kea(t *testing.T, version int, config string) {
+func (l dhcpLab) kea(t *testing.T, version int, config string) (stop func()) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "kea.conf")
 	text := fmt.Sprintf(`{"Dhcp%d": {"interfaces-config": {"interfaces": ["peer-eth0"]}, "lease-database": {"type": "memfile", "persist": false}, %s}}`, version, config)
@@ -181,7 +187,7 @@ func (l dhcpLab) kea(t *testing.T, version int, config string) {
 	}
 	t.Setenv("KEA_PIDFILE_DIR", dir)
 	t.Setenv("KEA_LOCKFILE_DIR", dir)
-	l.other.serve(t, fmt.Sprintf("kea-dhcp%d", version), "-c", file)
+	return l.other.serve(t, fmt.Sprintf("kea-dhcp%d", version), "-c", file)
 }
 
 // TestKernelKea: a second server's word for it, of both versions on one link.

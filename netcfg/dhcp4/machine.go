@@ -152,7 +152,8 @@ const (
 	afterRefusal = 10 * time.Second
 
 	// In RENEWING and REBINDING half of what is left is waited, but no less
-	// than a minute (RFC 2131, section 4.4.5); of short leases a sixteenth.
+	// than a minute (RFC 2131, section 4.4.5). Of leases below an hour a minute
+	// leaves too few tries for a bad link: there it is a 64th.
 	leastRenewal = time.Minute
 )
 
@@ -293,7 +294,7 @@ func (m *Machine) renew(now time.Duration) []Action {
 	if m.state == Renewing {
 		send.To = m.lease.Server
 	}
-	least := min(leastRenewal, (m.lease.Expire-m.lease.Start)/16)
+	least := min(leastRenewal, (m.lease.Expire-m.lease.Start)/64)
 	pause := max((until-now)/2, least)
 	m.tries++
 	m.sent = now

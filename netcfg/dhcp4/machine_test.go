@@ -617,3 +617,46 @@ func FuzzFrames(f *testing.F) {
 		parseARP(b)
 	})
 }
+
+// A fifth of all packets is lost, in both directions: a lease of 10 minutes
+// comes in time, and in 200 days, some 57,000 renewals, hardly ever ends.
+func TestPacketLoss(t *testing.T) {
+	ended := 0
+	for seed := range uint64(200) {
+		s := newScript(t, nil)
+		loss := rand.New(rand.NewPCG(seed, 3))
+		s.m.rnd = rand.New(rand.NewPCG(seed, 4))
+		lost := func() bool { return loss.IntN(5) == 0 }
+		begin := s.now
+		bound := time.Duration(0)
+		for s.up(); s.now < begin+24*time.Hour; {
+			if len(s.out) == 0 {
+				s.run(time.Hour)
+				continue
+			}
+			a := s.out[0]
+			s.out = s.out[1:]
+			if _, ok := a.(Announce); ok && bound == 0 {
+				bound = s.now - begin
+			} else if ok {
+				ended++
+			}
+			send, ok := a.(Send)
+			if !ok || lost() || lost() {
+				continue
+			}
+			kind := dhcpv4.MessageTypeAck
+			if send.Message.MessageType() == dhcpv4.MessageTypeDiscover {
+				kind = dhcpv4.MessageTypeOffer
+			}
+			s.answer(send, kind, server1, "10.0.0.50")
+		}
+		if bound == 0 || bound > 2*time.Minute {
+			t.Errorf("seed %d: bound after %s", seed, bound)
+		}
+	}
+	if ended > 2 {
+		t.Errorf("%d leases ended", ended)
+	}
+	t.Logf("%d leases ended", ended)
+}
