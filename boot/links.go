@@ -23,13 +23,13 @@ func links(s netcfg.Status) (out []*clusterv1.LinkStatus, more uint32) {
 				more++
 				continue
 			}
-			out = append(out, linkStatus(l))
+			out = append(out, linkStatus(l, s.Leases))
 		}
 	}
 	return out, more
 }
 
-func linkStatus(l netcfg.LinkStatus) *clusterv1.LinkStatus {
+func linkStatus(l netcfg.LinkStatus, leases []netcfg.LeaseStatus) *clusterv1.LinkStatus {
 	s := &clusterv1.LinkStatus{
 		Name: cmp.Or(l.Name, l.ID), Kind: l.Kind, Mac: l.MAC, Mtu: uint32(l.MTU), Up: l.Up, Carrier: l.Carrier,
 		Mode: l.Mode, LacpActor: l.LACP.Actor, LacpPartner: l.LACP.Partner, Aggregator: uint32(l.LACP.Aggregator),
@@ -40,6 +40,11 @@ func linkStatus(l netcfg.LinkStatus) *clusterv1.LinkStatus {
 			break
 		}
 		s.Addresses = append(s.Addresses, &clusterv1.LinkAddress{Prefix: a.Prefix.String(), State: a.State, Wanted: a.Wanted})
+	}
+	for _, lease := range leases {
+		if lease.Interface == l.Name {
+			s.Leases = append(s.Leases, lease.String())
+		}
 	}
 	for _, p := range l.Ports {
 		s.Ports = append(s.Ports, &clusterv1.LinkPort{

@@ -1,6 +1,8 @@
 package netcfg
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -19,6 +21,23 @@ type LeaseStatus struct {
 	Waiting         string    // why there is no lease, "" when there is
 	Attempts        int       // messages sent since there is no lease
 	Dropped         int       // messages that were malformed or of no use
+}
+
+// String is the lease in one line: `DHCPv4 10.0.0.50/24 from 10.0.0.1 until
+// 2026-01-02T15:04:05Z`, or why there is none.
+func (s LeaseStatus) String() string {
+	line := fmt.Sprintf("DHCPv%d ", s.Version)
+	if s.Server == "" {
+		return line + cmp.Or(s.Waiting, s.State)
+	}
+	for _, a := range s.Addresses {
+		line += a.String() + " "
+	}
+	line += "from " + s.Server
+	if s.Expire.IsZero() {
+		return line + " for ever"
+	}
+	return line + " until " + s.Expire.UTC().Format(time.RFC3339)
 }
 
 // status is in the order of the document. It is called after follow.

@@ -27,16 +27,16 @@ type LinkState struct {
 	AltNames []string `yaml:"altnames"`
 
 	Predictable []string `yaml:"predictable"` // names udev would offer, its first choice first
-	Kind     string   `yaml:"kind"`    // IFLA_INFO_KIND, "" for hardware
-	MAC      string   `yaml:"mac"`     // lower case, with colons
-	PermMAC  string   `yaml:"permmac"` // burned in, "" if the driver has none
-	Driver   string   `yaml:"driver"`  // as ethtool -i says
-	Up       bool     `yaml:"up"`      // IFF_UP: administratively
-	Carrier  bool     `yaml:"carrier"` // IFF_LOWER_UP
-	MTU      int      `yaml:"mtu"`
-	MaxMTU   int      `yaml:"maxmtu"` // the most that the driver takes, 0 when not known
-	Parent   int      `yaml:"parent"` // index, IFLA_LINK; 0 for none
-	Master   int      `yaml:"master"` // index, IFLA_MASTER; 0 for none
+	Kind        string   `yaml:"kind"`        // IFLA_INFO_KIND, "" for hardware
+	MAC         string   `yaml:"mac"`         // lower case, with colons
+	PermMAC     string   `yaml:"permmac"`     // burned in, "" if the driver has none
+	Driver      string   `yaml:"driver"`      // as ethtool -i says
+	Up          bool     `yaml:"up"`          // IFF_UP: administratively
+	Carrier     bool     `yaml:"carrier"`     // IFF_LOWER_UP
+	MTU         int      `yaml:"mtu"`
+	MaxMTU      int      `yaml:"maxmtu"` // the most that the driver takes, 0 when not known
+	Parent      int      `yaml:"parent"` // index, IFLA_LINK; 0 for none
+	Master      int      `yaml:"master"` // index, IFLA_MASTER; 0 for none
 
 	VLAN int         `yaml:"vlan"` // id, kind vlan
 	Bond BondOptions `yaml:"bond"` // kind bond
