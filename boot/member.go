@@ -36,6 +36,7 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	n.keep(ctx, "join", n.stayMember)
 	n.keep(ctx, "status", n.kickOnChange)
+	n.keep(ctx, "hosts", n.keepHosts)
 	n.keep(ctx, "bundle", n.sendRecords)
 	return nil
 }
@@ -76,9 +77,11 @@ func (n *Node) kickOnChange(ctx context.Context) error {
 
 // keepDirectory stores a newer directory, which join has verified.
 func (n *Node) keepDirectory(ctx context.Context, d *clusterv1.SignedDirectory) error {
-	return n.change(ctx, func(c *state.Config) {
+	err := n.change(ctx, func(c *state.Config) {
 		c.Directory, c.DirectorySignature = d.GetDirectory(), d.GetSignature()
 	})
+	n.net.SetHosts(n.hosts(n.net.Status().Addresses))
+	return err
 }
 
 // storeTimeAfter spares the disk: the stored time only keeps a machine without

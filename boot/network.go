@@ -35,6 +35,7 @@ func (n *Node) network(ctx context.Context) error {
 			ResolvConf: resolvConf,
 			Sysctls:    n.params.Sysctls,
 			Leases:     leaseDir,
+			Hosts:      hostsFile,
 			LoadModule: n.loader.Load,
 			Applied:    func(netcfg.Op) { n.fault("network-half") },
 		})

@@ -21,6 +21,7 @@ import (
 type kernel struct {
 	nl         *rtnl
 	resolvConf string
+	hosts      string // file, "" when not ours
 	sysctls    sysctlFiles
 	index      map[string]int // of the last observation and what was made since
 }
@@ -42,6 +43,9 @@ func (k *kernel) Observe(ctx context.Context) (State, error) {
 		return s, err
 	}
 	s.Sysctls = k.sysctls.read()
+	if s.Hosts, err = readText(k.hosts); err != nil {
+		return s, fmt.Errorf("read hosts: %w", err)
+	}
 	k.index = map[string]int{}
 	for _, l := range s.Links {
 		k.index[l.Name] = l.Index
@@ -60,6 +64,9 @@ func (k *kernel) Apply(ctx context.Context, op Op) error {
 func (k *kernel) apply(ctx context.Context, op Op) error {
 	if op.Verb == OpResolvConf {
 		return writeFile(k.resolvConf, op.File)
+	}
+	if op.Verb == OpHosts {
+		return writeFile(k.hosts, op.File)
 	}
 	if op.Verb == OpSysctl {
 		return k.sysctls.write(Sysctl{op.Settings[0].Name, op.Settings[0].Value})

@@ -10,6 +10,7 @@ import (
 type Config struct {
 	links   []link   // parents before children, ports before masters
 	sysctls []Sysctl // beside the document, in the order of writing
+	hosts   string   // beside the document, the text of the hosts file; "" leaves it
 }
 
 // deviceKind is the kernel's IFLA_INFO_KIND of a device that we create; ""

@@ -85,17 +85,24 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	return s, readResolvConf(&s, resolvConf)
 }
 
-func readResolvConf(s *State, path string) error {
-	if path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func readResolvConf(s *State, path string) (err error) {
+	if s.ResolvConf, err = readText(path); err != nil {
 		return fmt.Errorf("read name servers: %w", err)
 	}
-	have := string(text)
-	s.ResolvConf = &have
 	return nil
+}
+
+// readText is a file's text, "" when it does not exist; nil without a path.
+func readText(path string) (*string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	text := string(b)
+	return &text, nil
 }
 
 func linkDumpRequest() []byte {

@@ -33,6 +33,7 @@ const (
 	OpDeleteRule     Verb = "delete rule"
 	OpResolvConf     Verb = "write resolv.conf"
 	OpSysctl         Verb = "set kernel setting"
+	OpHosts          Verb = "write hosts"
 )
 
 // Setting is one attribute and its value in the words of the kernel's sysfs.
@@ -86,6 +87,8 @@ func (o Op) String() string {
 		return fmt.Sprintf("%s %s", o.Verb, o.Rule)
 	case OpSysctl:
 		return fmt.Sprintf("%s %s = %s", o.Verb, o.Settings[0].Name, o.Settings[0].Value)
+	case OpHosts:
+		return fmt.Sprintf("write hosts: %d addresses", strings.Count(o.File, "\n")-strings.Count(localHosts, "\n"))
 	case OpResolvConf:
 		return fmt.Sprintf("write resolv.conf: %d name servers", strings.Count(o.File, "nameserver "))
 	}

@@ -89,6 +89,7 @@ func (p *planner) run() {
 	p.retire()
 	p.otherSysctls()
 	p.resolvConf()
+	p.hostsFile()
 }
 
 // carrier says what keeps addresses from working. A bridge without ports has no

@@ -47,6 +47,8 @@ type Options struct {
 	// ResolvConf is the file that gets the document's name servers; "" leaves
 	// name resolution alone. A document without servers never touches it.
 	ResolvConf string
+	// Hosts is the file that SetHosts writes; "" for none.
+	Hosts string
 	// Sysctls are kernel settings to hold, in their order; a setting that the
 	// kernel does not have or take is named, and holds nothing else up.
 	Sysctls []Sysctl
@@ -99,6 +101,7 @@ type Reconciler struct {
 	findings    settling            // under turn
 	refused     map[string]*refusal // of kernel settings, by key, under turn
 	ra          *advertisements     // has its own lock
+	hosts       hosts               // has its own lock
 	solicited   map[int]bool        // links whose routers were asked since the watch began, under turn
 	leases      *keeper             // under turn, but for its channel
 
@@ -120,6 +123,7 @@ func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
 		said:      map[string]string{},
 		findings:  settling{since: map[string]time.Time{}},
 		refused:   map[string]*refusal{},
+		hosts:     hosts{changed: make(chan struct{}, 1)},
 		solicited: map[int]bool{},
 		changed:   make(chan struct{}),
 	}
@@ -202,7 +206,8 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		r.holdRefused(&have, time.Now())
 		now := time.Now()
 		r.leases.follow(have)
-		want := r.cfg.withLeases(r.leases.tenants, r.leases.env.now()).withAdvertised(r.ra.known(now, have), have)
+		want := r.cfg.withLeases(r.leases.tenants, r.leases.env.now()).
+			withAdvertised(r.ra.known(now, have), have).withHosts(r.hosts.wanted())
 		ops, waits := plan(want, have)
 		if len(ops) == 0 {
 			refusal = nil // it healed
@@ -322,6 +327,7 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 			case <-ctx.Done():
 			}
 		case <-r.leases.c:
+		case <-r.hosts.changed:
 		case <-timer.C:
 		case <-ctx.Done():
 		}

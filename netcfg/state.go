@@ -13,6 +13,8 @@ type State struct {
 	Rules      []RuleState    `yaml:"rules"`     // those that a Rule can describe
 	ResolvConf *string        `yaml:"resolv"`    // nil: not ours to write
 
+	Hosts *string `yaml:"-"` // the hosts file; nil: not ours to write
+
 	// Sysctls is the kernel settings that are wanted and exist, by key; nil:
 	// not ours to set. Refused is, by key, why the kernel did not take one
 	// whose next try is not due.

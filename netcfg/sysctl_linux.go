@@ -24,6 +24,7 @@ func openNetwork(opt Options) (network, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.hosts = opt.Hosts
 	k.sysctls = sysctlFiles{wanted: opt.Sysctls, load: opt.LoadModule, tried: map[string]bool{}}
 	return k, nil
 }

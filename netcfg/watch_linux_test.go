@@ -78,7 +78,13 @@ func watchAll(t *testing.T, patience time.Duration, wish string, opt Options, ha
 }
 
 func (w *watched) make(wish string, opt Options) {
-	opt.Applied = w.applied
+	also := opt.Applied
+	opt.Applied = func(op Op) {
+		if also != nil {
+			also(op)
+		}
+		w.applied(op)
+	}
 	w.Reconciler = New(compileWish(w.t, wish), slog.New(slog.NewTextHandler(w.t.Output(), nil)), opt)
 	w.agent, w.end = context.WithCancel(w.t.Context())
 }
