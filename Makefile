@@ -32,7 +32,7 @@ help:
 	@echo 'make demo              a controller and two nodes on bad serial lines, in QEMU'
 	@echo 'make test              everything: lint, race, guest and end-to-end tests'
 	@echo 'make soak              the longer suites: run them before you call it done'
-	@echo 'make bench             boot times by serial line, sizes, memory'
+	@echo 'make bench             boot times by serial line, the console, sizes, memory'
 	@echo 'make lint fuzz proto deps clean'
 
 # ---- tools --------------------------------------------------------------------

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,43 +18,76 @@ import (
 	"reveille/images/rack"
 )
 
-// serialLines are the ways in which the far end of a serial line misbehaves.
-// What do does, it does once the machine has its power.
-var serialLines = []struct {
-	name string
-	pace bench.Pace
-	do   func(ctx context.Context, p *bench.Port)
-}{
-	{"unlimited", bench.Unlimited(), nil},
-	{"9600 baud", bench.Limited(960), nil},
-	{"200 B/s", bench.Limited(200), nil},
-	{"dead from the first byte", bench.StopsAfter(1), nil},
-	{"dead after 2 KiB", bench.StopsAfter(2 << 10), nil},
-	{"dead for 30 s", bench.StopsAfter(2 << 10), func(ctx context.Context, p *bench.Port) {
-		after(ctx, 30*time.Second, p.Resume)
+// serialLine is a way in which a serial line serves, or does not.
+type serialLine struct {
+	name  string
+	pace  bench.Pace
+	words string // on the kernel command line
+	cards bool   // the port is a card, which can be pulled
+	// do is what happens to the line while the node boots and after, until it
+	// returns or ctx ends.
+	do func(ctx context.Context, n *rack.Node) error
+	// cut: lines may end in the middle, and come later than they should.
+	cut bool
+	// dead until the test has the far end read again.
+	dead bool
+}
+
+var serialLines = []serialLine{
+	{name: "unlimited", words: " console=ttyS0,115200"},
+	{name: "9600 baud", pace: bench.Limited(960)},
+	{name: "200 B/s", pace: bench.Limited(200)},
+	{name: "dead from the first byte", pace: bench.StopsAfter(1), cut: true, dead: true},
+	{name: "dead after 2 KiB", pace: bench.StopsAfter(2 << 10), cut: true, dead: true},
+	{name: "dead for 30 s", pace: bench.StopsAfter(2 << 10), cut: true, do: func(ctx context.Context, n *rack.Node) error {
+		after(ctx, 30*time.Second)
+		n.Port(0).Resume()
+		return nil
 	}},
-	{"XOFF", bench.Unlimited(), func(ctx context.Context, p *bench.Port) {
-		after(ctx, 3*time.Second, func() { p.Write([]byte{0x13}) })
+	{name: "EIO for 30 s", cards: true, cut: true, do: pullAndPlug},
+	{name: "no UART", words: " console=ttyS3"}, // the last is what the kernel would give init
+	{name: "XOFF", do: func(ctx context.Context, n *rack.Node) error {
+		return typeOn(ctx, n, time.Second, func() []byte { return []byte{0x13} })
 	}},
-	{"random bytes", bench.Unlimited(), func(ctx context.Context, p *bench.Port) {
-		noise := make([]byte, 64)
-		for ctx.Err() == nil {
+	{name: "random bytes", do: func(ctx context.Context, n *rack.Node) error {
+		return typeOn(ctx, n, 50*time.Millisecond, func() []byte {
+			noise := make([]byte, 64)
 			for i := range noise {
 				noise[i] = byte(rand.Uint32())
 			}
-			if _, err := p.Write(noise); err != nil {
-				return
-			}
-			after(ctx, 50*time.Millisecond, func() {})
-		}
+			return noise
+		})
 	}},
 }
 
-func after(ctx context.Context, d time.Duration, do func()) {
+// pullAndPlug pulls the card that the console is on, once it was seen to work:
+// the kernel answers EIO then. It is back after half a minute.
+func pullAndPlug(ctx context.Context, n *rack.Node) error {
+	if _, err := n.Port(0).Wait(ctx, regexp.MustCompile(`parameters +S start`)); err != nil {
+		return err
+	}
+	if err := n.PullSerial(ctx, 0); err != nil {
+		return err
+	}
+	after(ctx, 30*time.Second)
+	return n.PlugSerial(ctx, 0)
+}
+
+// typeOn types on the line for a minute.
+func typeOn(ctx context.Context, n *rack.Node, every time.Duration, what func() []byte) error {
+	for end := time.Now().Add(time.Minute); ctx.Err() == nil && time.Now().Before(end); {
+		if _, err := n.Port(0).Write(what()); err != nil {
+			return err
+		}
+		after(ctx, every)
+	}
+	return nil
+}
+
+func after(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
-		do()
 	}
 }
 
@@ -60,15 +95,16 @@ func after(ctx context.Context, d time.Duration, do func()) {
 // machine varies by a third from run to run; `make bench` measures the ratio.
 const slower = 2
 
-// TestSerialLines boots on each line, quiet and with a child that floods its
-// output, and wants the node to join as if the line were good, the line to
-// show what is new, and the books to be kept.
+// TestSerialLines boots on each line, quiet and with a service that writes
+// 50 MB to the console. The node joins as if the line were good, the line shows
+// what is new, its books add up, an error in the flood is seen at once, and init
+// neither waits nor works.
 func TestSerialLines(t *testing.T) {
-	var good time.Duration
-	for _, flood := range []string{"", "reveille.fault=flood@modules"} {
+	for _, flood := range []bool{false, true} {
+		var good time.Duration
 		for _, l := range serialLines {
-			t.Run(fmt.Sprintf("%s, flood %t", l.name, flood != ""), func(t *testing.T) {
-				took := onLine(t, l.pace, l.do, flood)
+			t.Run(fmt.Sprintf("%s, flood %t", l.name, flood), func(t *testing.T) {
+				took := l.boot(t, flood)
 				t.Logf("joined after %s", took)
 				if good == 0 {
 					good = took
@@ -81,36 +117,120 @@ func TestSerialLines(t *testing.T) {
 	}
 }
 
-func onLine(t *testing.T, pace bench.Pace, do func(context.Context, *bench.Port), flood string) time.Duration {
+// boot is one cell. A flooded node has a second line, a good one, that tells
+// when its lines were said.
+func (l serialLine) boot(t *testing.T, flood bool) time.Duration {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: flood, Serial: []bench.Pace{pace}})
+	m := rack.Machine{Name: "n1", TPM: true, Cards: l.cards, Serial: []bench.Pace{l.pace}, Append: "reveille.fault=watch@modules" + l.words}
+	if flood {
+		m.Serial = append(m.Serial, bench.Unlimited())
+		m.Append = "reveille.fault=watch@modules,flood50MB@modules,fatal@join reveille.show=svc/flood" + l.words
+	}
+	n := add(t, ctx, r, m)
 	if err := n.PowerOn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	misbehaving, stop := context.WithCancel(ctx)
-	defer stop()
-	if do != nil {
-		go do(misbehaving, n.Port(0))
-	}
+	done := make(chan error, 1)
+	go func() {
+		if l.do == nil {
+			done <- nil
+			return
+		}
+		within, cancel := context.WithTimeout(ctx, bootTime)
+		defer cancel()
+		done <- l.do(within, n)
+	}()
 	v, err := r.WaitFor(ctx, "n1", rack.Joined(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(n.PoweredOn())
-	logIsComplete(t, ctx, n)
-	if pace != bench.StopsAfter(2<<10) { // what a dead line held was flushed, but for errors
-		notStale(t, n)
-	}
-	if v.AgentCrashes != 0 || len(v.Consoles) != 1 {
+	if v.AgentCrashes != 0 || len(v.Consoles) != len(m.Serial) {
 		t.Errorf("%d crashes, consoles %+v", v.AgentCrashes, v.Consoles)
 	}
-	if pace != bench.StopsAfter(1) && pace != bench.StopsAfter(2<<10) {
-		see(t, ctx, n, 0, `steady        S n1 is a member`)
-	} else if do != nil { // the line lives again: it shows where the node is now
-		see(t, ctx, n, 0, `stage steady`)
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
+	l.check(t, ctx, n, flood)
 	return took
+}
+
+func (l serialLine) check(t *testing.T, ctx context.Context, n *rack.Node, flood bool) {
+	if flood {
+		awaitFlood(t, ctx, n)
+	}
+	if l.dead {
+		if len(n.Port(0).Bytes()) > 2<<10 {
+			t.Error("the line is not dead")
+		}
+		n.Port(0).Resume()
+	}
+	if l.cut { // where the node is now, for who comes late
+		see(t, ctx, n, 0, `stage steady`)
+	} else {
+		see(t, ctx, n, 0, `steady        S n1 is a member`)
+		notStale(t, n)
+	}
+	l.awaitBooks(t, ctx, n, 0, flood)
+	if flood {
+		l.awaitBooks(t, ctx, n, 1, flood)
+		sawFatal(t, n, l.cut)
+	}
+	atRest(t, ctx, n)
+}
+
+// TestLateConsole has a console on the command line whose driver is a module:
+// it is not there when init looks for consoles, and comes with the modules.
+func TestLateConsole(t *testing.T) {
+	shown := filepath.Join(t.TempDir(), "hvc0")
+	r, ctx := newRack(t)
+	start(t, ctx, r)
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: "console=hvc0", Args: []string{
+		"-chardev", "file,id=late,path=" + shown, "-device", "virtio-serial-pci,romfile=", "-device", "virtconsole,chardev=late"}})
+	boot(t, ctx, n, "")
+	see(t, ctx, n, 0, `consoles: hvc0 is there now`)
+	for {
+		text, err := os.ReadFile(shown)
+		if err == nil && regexp.MustCompile(`mounts +S start[^$]+steady +S n1 is a member`).Match(text) {
+			return
+		}
+		if after(ctx, time.Second); ctx.Err() != nil {
+			t.Fatalf("hvc0 shows %q, %v", text, err)
+		}
+	}
+}
+
+var fatalLine = regexp.MustCompile(`fault         E fault: fatal`)
+
+// sawFatal wants the error in the flood within 2 s, or, on a line that was dead
+// then, at all.
+func sawFatal(t *testing.T, n *rack.Node, cut bool) {
+	const visible = 2 * time.Second
+	said, ok := whenShown(n.Port(1), fatalLine)
+	if !ok {
+		t.Error("no error in the flood on the good line")
+		return
+	}
+	shown, ok := whenShown(n.Port(0), fatalLine)
+	if !ok {
+		t.Error("no error in the flood")
+		return
+	}
+	t.Logf("the error was shown %s after the good line had it", shown.Sub(said))
+	if late := shown.Sub(said); late > visible && !cut {
+		t.Errorf("the error was shown after %s", late)
+	}
+}
+
+// whenShown is the host time of the first match.
+func whenShown(p *bench.Port, re *regexp.Regexp) (time.Time, bool) {
+	shown := newTimedText(p)
+	m := re.FindIndex(shown.text)
+	if m == nil {
+		return time.Time{}, false
+	}
+	return shown.at(m[1]), true
 }
 
 var stamped = regexp.MustCompile(`(?m)^\[ *([0-9]+\.[0-9]{3})\] `)
@@ -121,23 +241,38 @@ var stamped = regexp.MustCompile(`(?m)^\[ *([0-9]+\.[0-9]{3})\] `)
 func notStale(t *testing.T, n *rack.Node) {
 	t.Helper()
 	const newest, firmware = 30 * time.Second, 5 * time.Second
-	var text []byte
-	var ends []int // of each chunk in text
-	chunks := n.Port(0).Chunks()
-	for _, c := range chunks {
-		text = append(text, c.Data...)
-		ends = append(ends, len(text))
-	}
-	for _, m := range stamped.FindAllSubmatchIndex(text, -1) {
-		at, err := strconv.ParseFloat(string(text[m[2]:m[3]]), 64)
+	shown := newTimedText(n.Port(0))
+	for _, m := range stamped.FindAllSubmatchIndex(shown.text, -1) {
+		at, err := strconv.ParseFloat(string(shown.text[m[2]:m[3]]), 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i, _ := slices.BinarySearch(ends, m[1])
-		said := n.PoweredOn().Add(time.Duration(at * float64(time.Second)))
-		if late := chunks[i].At.Sub(said); late > newest+firmware {
+		said := n.PoweredOn().Add(seconds(at))
+		if late := shown.at(m[1]).Sub(said); late > newest+firmware {
 			t.Errorf("a line of %.1f s was shown %s after it", at, late)
 			return
 		}
 	}
+}
+
+// timedText is what a port read, and when.
+type timedText struct {
+	text   []byte
+	ends   []int // of each chunk in text
+	chunks []bench.Chunk
+}
+
+func newTimedText(p *bench.Port) (shown timedText) {
+	shown.chunks = p.Chunks()
+	for _, c := range shown.chunks {
+		shown.text = append(shown.text, c.Data...)
+		shown.ends = append(shown.ends, len(shown.text))
+	}
+	return shown
+}
+
+// at is when the first end bytes had been read.
+func (s timedText) at(end int) time.Time {
+	i, _ := slices.BinarySearch(s.ends, end)
+	return s.chunks[i].At
 }

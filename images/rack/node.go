@@ -35,6 +35,8 @@ type Machine struct {
 	Watchdog   bool // an i6300esb
 	UEFI       bool // firmware that keeps variables
 	NoDisk     bool // no state disk
+
+	Args []string // more arguments for QEMU
 }
 
 // Address is the node's IPv4 address on its network; each node has a network
@@ -77,6 +79,7 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		UEFI:      m.UEFI,
 		NodeYAML:  []byte(m.Config),
 		Forward:   []bench.Forward{{Host: api, Guest: Address + ":7444"}},
+		Args:      m.Args,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,83 @@
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"reveille/boot/cluster/operator"
+	"reveille/images/rack"
+)
+
+const (
+	// watchWindow is what one line of the watch tells about: see init/extra.go.
+	watchWindow = 5 * time.Second
+	// restfulFor is how many of them are looked at once all is done.
+	restfulFor = 3
+	// idle is the most that init may take of one processor then, in percent,
+	// without what its host took away meanwhile.
+	idle = 5.0
+	// inDriver is the longest that a thread of init may stand in D state. Files
+	// on a disk are written there, in some 100 ms; a console that is waited for
+	// holds for seconds.
+	inDriver = 500 * time.Millisecond
+)
+
+var watched = regexp.MustCompile(`^watch: cpu ([0-9.]+) % \(.*\), longest D (\d+) ms in (\S*)$`)
+
+// atRest watches init for a while after the boot, and the flood, are over: it
+// must take next to nothing, and must never have waited in a driver.
+func atRest(t *testing.T, ctx context.Context, n *rack.Node) {
+	t.Helper()
+	for {
+		loads, longest, where := watch(records(t, ctx, n))
+		if len(loads) < restfulFor {
+			after(ctx, time.Second)
+			if ctx.Err() != nil {
+				t.Fatalf("init is watched no more: %v", ctx.Err())
+			}
+			continue
+		}
+		t.Logf("init takes %v %% of a processor, longest in D state %s in %s", loads, longest, where)
+		if longest > inDriver {
+			t.Errorf("a thread of init was in D state for %s in %s", longest, where)
+		}
+		for _, load := range loads {
+			if load > idle {
+				t.Errorf("init takes %.1f %% of a processor", load)
+			}
+		}
+		return
+	}
+}
+
+// watch is what init took in each window at rest, in percent, and the longest
+// that one of its threads was in D state in the whole boot, and where.
+func watch(log []operator.Record) (loads []float64, longest time.Duration, where string) {
+	var busy time.Duration // until then
+	for _, r := range log {
+		if r.Origin == floodOrigin || r.Origin == "steady" && r.Level == "stage" {
+			busy = seconds(r.UptimeSeconds)
+		}
+	}
+	for _, r := range log {
+		m := watched.FindStringSubmatch(r.Text)
+		if m == nil {
+			continue
+		}
+		ms, _ := strconv.Atoi(m[2]) // the pattern allows nothing else
+		if d := time.Duration(ms) * time.Millisecond; d > longest {
+			longest, where = d, m[3]
+		}
+		if load, _ := strconv.ParseFloat(m[1], 64); seconds(r.UptimeSeconds)-watchWindow > busy {
+			loads = append(loads, load)
+		}
+	}
+	return loads, longest, where
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
