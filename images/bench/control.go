@@ -22,8 +22,9 @@ func (n *Node) Reboots() int { return resets(n.Events()) }
 // firmwareAgain is within what a reset that follows another is not the node's.
 // SeaBIOS finds what it left in memory before the reset, and asks for a harder
 // one by all ways that it knows, of which QEMU may count two: 0.1 to 0.5 s
-// after the first. A kernel needs longer than this to get as far as a reset.
-const firmwareAgain = time.Second
+// after the first, but over a second on a machine that stands still meanwhile.
+// A kernel needs longer than this to get as far as a reset.
+const firmwareAgain = 2 * time.Second
 
 func resets(events []Event) (count int) {
 	var last time.Time
