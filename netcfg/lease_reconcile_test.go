@@ -69,6 +69,26 @@ func (s *dhcpStage) did() string {
 	return out
 }
 
+// asked is what the server heard since the last call.
+func (s *dhcpStage) asked() (heard string) {
+	synctest.Wait()
+	s.server.set(func() { heard, s.server.heard = fmt.Sprint(s.server.heard), nil })
+	return heard
+}
+
+// sockets is how many were opened so far.
+func (s *dhcpStage) sockets() (n int) {
+	synctest.Wait()
+	s.server.set(func() { n = s.server.links })
+	return n
+}
+
+// logged is the log so far.
+func (s *dhcpStage) logged() (text string) {
+	s.quietly(func() { text = s.log.String() })
+	return text
+}
+
 // fakeServer grants one address.
 type fakeServer struct {
 	mu      sync.Mutex
@@ -175,7 +195,7 @@ func TestLeaseLife(t *testing.T) {
 			}
 		}
 
-		s.server.set(func() { s.server.silent, s.server.heard = true, nil })
+		s.server.set(func() { s.server.silent = true })
 		time.Sleep(11 * time.Minute)
 		if got := s.did(); strings.Contains(got, "add") || s.Status().Ready() {
 			t.Errorf("after the lease's end: ready %v, did\n%s", s.Status().Ready(), got)
@@ -190,8 +210,8 @@ func TestLeaseLife(t *testing.T) {
 			t.Error("no lease from a server that is back")
 		}
 		for line, times := range map[string]int{"eth0: leased 10.0.0.50/24 from 10.0.0.1 for 10m0s": 2, "eth0: lost 10.0.0.50/24 from 10.0.0.1: ": 1, "replace address": 0} {
-			if strings.Count(s.log.String(), line) != times {
-				t.Errorf("want %d times %q in\n%s", times, line, s.log.String())
+			if strings.Count(s.logged(), line) != times {
+				t.Errorf("want %d times %q in\n%s", times, line, s.logged())
 			}
 		}
 	})
@@ -221,8 +241,8 @@ func TestLeaseAfterSilence(t *testing.T) {
 		if waited := time.Since(s.began); waited > 75*time.Second+20*time.Second {
 			t.Errorf("ready after %s", waited)
 		}
-		if n := strings.Count(s.log.String(), "no answer"); n != 1 {
-			t.Errorf("said %d times:\n%s", n, s.log.String())
+		if n := strings.Count(s.logged(), "no answer"); n != 1 {
+			t.Errorf("said %d times:\n%s", n, s.logged())
 		}
 	})
 }
@@ -238,7 +258,7 @@ func TestLeaseSurvivesRestart(t *testing.T) {
 			t.Fatalf("%v, %+v", err, s.Status())
 		}
 		s.did()
-		s.server.heard = nil
+		s.asked()
 		for range 3 {
 			time.Sleep(time.Minute)
 			s.restart(store)
@@ -246,13 +266,13 @@ func TestLeaseSurvivesRestart(t *testing.T) {
 				t.Errorf("%v, did %s", err, s.did())
 			}
 		}
-		if len(s.server.heard) != 0 {
-			t.Errorf("asked %v", s.server.heard)
+		if got := s.asked(); got != "[]" {
+			t.Errorf("asked %s", got)
 		}
 		s.restart(store)
 		s.start(t)
 		time.Sleep(3 * time.Minute)
-		if got := fmt.Sprint(s.server.heard); got != "[REQUEST unicast]" || s.did() != "replace address 10.0.0.50/24 dev eth0 leased" {
+		if got := s.asked(); got != "[REQUEST unicast]" || s.did() != "replace address 10.0.0.50/24 dev eth0 leased" {
 			t.Errorf("asked %s", got)
 		}
 	})
@@ -269,10 +289,11 @@ func TestUselessSavedLease(t *testing.T) {
 		}
 		store.boot = "next"
 		s.fake.state.Addresses = nil
-		s.server.heard = nil
+		s.asked()
 		s.restart(store)
-		if _, err := s.Converge(t.Context()); err != nil || fmt.Sprint(s.server.heard) != "[DISCOVER broadcast REQUEST broadcast]" {
-			t.Errorf("%v, asked %v", err, s.server.heard)
+		_, err := s.Converge(t.Context())
+		if got := s.asked(); err != nil || got != "[DISCOVER broadcast REQUEST broadcast]" {
+			t.Errorf("%v, asked %s", err, got)
 		}
 	})
 }
@@ -292,11 +313,11 @@ func TestLeaseFollowsTheLink(t *testing.T) {
 		if st := s.Status(); len(st.Links[0].Addresses) == 0 {
 			t.Errorf("without carrier the lease is gone: %+v", st)
 		}
-		s.server.set(func() { s.server.heard = nil })
+		s.asked()
 		s.happen(func() { s.fake.unplugged = false })
 		time.Sleep(time.Second)
-		if got := fmt.Sprint(s.server.heard); got != "[REQUEST broadcast]" || s.server.links != 2 || !s.Status().Ready() {
-			t.Errorf("asked %s on socket %d", got, s.server.links)
+		if got := s.asked(); got != "[REQUEST broadcast]" || s.sockets() != 2 || !s.Status().Ready() {
+			t.Errorf("asked %s on socket %d", got, s.sockets())
 		}
 		s.happen(func() {
 			s.fake.state = State{}
@@ -305,7 +326,7 @@ func TestLeaseFollowsTheLink(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		if !s.Status().Ready() || s.server.links != 3 {
+		if !s.Status().Ready() || s.sockets() != 3 {
 			t.Errorf("on a new NIC: %+v", s.Status())
 		}
 	})
