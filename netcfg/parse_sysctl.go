@@ -24,3 +24,13 @@ func ReadSysctls(v Value) []Sysctl {
 	}
 	return out
 }
+
+// CheckSysctls reports those that the document sets by a key of its own: two
+// wishes for one value would never converge.
+func (c *Config) CheckSysctls(v Value) {
+	for _, e := range v.Names().Entries() {
+		if why := c.conflict(Sysctl{Key: e.Key}); why != "" {
+			e.Value.Invalid("%s", why)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (p *planner) setting(s Sysctl, d *LinkState) {
 	}
 	have, exists := p.have.Sysctls[s.Key]
 	refused, isRefused := p.have.Refused[s.Key]
-	conflict := p.want.Conflict(s)
+	conflict := p.want.conflict(s)
 	switch {
 	case conflict != "":
 		p.settingWait(s, conflict)

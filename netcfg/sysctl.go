@@ -105,9 +105,9 @@ func (c *Config) withSysctls(settings []Sysctl) *Config {
 	return &with
 }
 
-// Conflict says that the document itself sets what the setting is for, "" if
+// conflict says that the document itself sets what the setting is for, "" if
 // it does not. Two wishes for one value would never converge.
-func (c *Config) Conflict(s Sysctl) string {
+func (c *Config) conflict(s Sysctl) string {
 	name := s.link()
 	setting := s.path()[strings.LastIndex(s.path(), "/")+1:]
 	if name == "" || !strings.HasPrefix(s.path(), "net/ipv6/conf/") {

@@ -101,6 +101,9 @@ func (p *Params) read(doc *netcfg.Document, file string) {
 	var err error
 	p.Network, err = netcfg.ParseNode(file, network.Node())
 	doc.Merge(err)
+	if p.Network != nil && len(p.Sysctls) > 0 {
+		p.Network.CheckSysctls(m.Get("sysctls"))
+	}
 }
 
 func (p *Params) readCluster(v netcfg.Value) {
