@@ -48,9 +48,8 @@ type link struct {
 	rules     []Rule
 	dns       dns
 
-	linkLocal  bool // IPv6 link-local address wanted (netplan's default)
-	linkLocal4 bool // IPv4 link-local address wanted (RFC 3927)
-	ipv6MTU    int  // bytes, 0 is the link's
+	linkLocal bool // IPv6 link-local address wanted (netplan's default)
+	ipv6MTU   int  // bytes, 0 is the link's
 
 	acceptRA *bool // nil leaves the kernel's setting
 	ra       raOverrides
@@ -152,7 +151,7 @@ type Rule struct {
 
 // dhcp is what a lease is used for (netplan's dhcp4-overrides, dhcp6-overrides).
 type dhcp struct {
-	useDNS, useNTP, useHostname, useMTU, useRoutes bool // all true unless overridden
+	useDNS, useNTP, useMTU, useRoutes bool // all true unless overridden
 
 	useDomains   bool   // search the lease's domains; false by default
 	sendHostname bool   // true by default

@@ -75,7 +75,6 @@ func compile(d *Document, root Value) (*Config, error) {
 		v.Int(2, 2)
 	}
 	renderer(top.Get("renderer"))
-	top.Get("bridges").refuse("bridges")
 
 	ethernets := top.Get("ethernets")
 	c.section(ethernets, kindNIC, ethernetKeys)

@@ -41,7 +41,6 @@ func prefix(v Value, s string) netip.Prefix {
 
 func (a *address) readOptions(m Mapping) {
 	if v := m.Get("label"); v.Set() {
-		v.refuse("label")
 		a.label = v.Scalar()
 		switch {
 		case !validName(strings.ReplaceAll(a.label, ":", "")) || len(a.label) > 15: // eth0:web is the custom
@@ -51,7 +50,6 @@ func (a *address) readOptions(m Mapping) {
 		}
 	}
 	if v := m.Get("lifetime"); v.Set() {
-		v.refuse("lifetime")
 		if v.Enum("forever", "0") == "0" {
 			a.preferred = 0
 		}

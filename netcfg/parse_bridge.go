@@ -107,7 +107,6 @@ type brportWish struct {
 func (c *compiler) portKeys(l *link, m Mapping) {
 	for _, o := range brportFlags {
 		if v := m.Get(o.key); v.Set() {
-			v.refuse(o.key)
 			c.brport = append(c.brport, brportWish{l.id, "", o.name, bit(v.Bool()), v})
 		}
 	}

@@ -67,12 +67,8 @@ func (c *compiler) refer(byID map[string]*link, id string) *link {
 }
 
 func (c *compiler) checkVLAN(l, parent *link, vlans map[vlan]string) {
-	at := c.where[l.id]
-	switch {
-	case parent == nil:
+	if parent == nil {
 		return
-	case parent.kind == kindVLAN:
-		at.refuse("a vlan on a vlan")
 	}
 	if l.mtu != 0 && parent.mtu != 0 && l.mtu > parent.mtu {
 		c.keys[l.id].Get("mtu").Unsupported("%d is larger than the %d of its link %s", l.mtu, parent.mtu, parent.id)

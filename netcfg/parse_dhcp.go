@@ -4,20 +4,17 @@ import "strings"
 
 // defaultDHCP is what a lease is used for without overrides, as netplan has it.
 var defaultDHCP = dhcp{
-	useDNS: true, useNTP: true, useHostname: true, useMTU: true, useRoutes: true,
+	useDNS: true, useNTP: true, useMTU: true, useRoutes: true,
 	sendHostname: true, metric: -1,
 }
 
 // readDHCP reads dhcp4 or dhcp6 and its overrides, which are checked also when
 // there is no DHCP.
 func readDHCP(m Mapping, key string) *dhcp {
-	v, overrides := m.Get(key), m.Get(key+"-overrides")
-	overrides.refuse(key + "-overrides")
-	d := readOverrides(overrides)
-	if !v.Bool() {
+	d := readOverrides(m.Get(key + "-overrides"))
+	if !m.Get(key).Bool() {
 		return nil
 	}
-	v.refuse(key + " true")
 	return &d
 }
 
@@ -25,7 +22,7 @@ func readOverrides(v Value) dhcp {
 	m := v.Mapping(dhcpKeys)
 	d := defaultDHCP
 	for key, use := range map[string]*bool{
-		"use-dns": &d.useDNS, "use-ntp": &d.useNTP, "use-hostname": &d.useHostname, "use-mtu": &d.useMTU,
+		"use-dns": &d.useDNS, "use-ntp": &d.useNTP, "use-mtu": &d.useMTU,
 		"use-routes": &d.useRoutes, "send-hostname": &d.sendHostname,
 	} {
 		*use = boolOr(m.Get(key), *use)
@@ -33,8 +30,8 @@ func readOverrides(v Value) dhcp {
 	// A lease's time servers and host name are told in the status and used for
 	// nothing: the node has its name and clock from elsewhere.
 	for _, key := range []string{"use-ntp", "use-hostname"} {
-		if v := m.Get(key); boolOr(v, false) {
-			v.refuse(key + " true")
+		if v := m.Get(key); v.Bool() {
+			v.Unsupported("true %s", unsupported)
 		}
 	}
 	d.useDomains = useDomains(m.Get("use-domains"))
@@ -53,7 +50,6 @@ func readOverrides(v Value) dhcp {
 
 // readIdentifier is what a DHCPv4 client calls itself; netplan's `duid` is the default.
 func readIdentifier(v Value) dhcpID {
-	v.refuse("dhcp-identifier")
 	if v.Enum("mac", "duid") == "mac" {
 		return dhcpByMAC
 	}

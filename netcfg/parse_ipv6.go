@@ -5,7 +5,7 @@ import "net/netip"
 // ipv6 reads how a link gets addresses by itself: link-local ones, and those
 // of router advertisements.
 func (c *compiler) ipv6(l *link, m Mapping) {
-	l.linkLocal, l.linkLocal4 = linkLocal(m.Get("link-local"))
+	l.linkLocal = linkLocal(m.Get("link-local"))
 	if v := m.Get("accept-ra"); v.Set() {
 		b := v.Bool()
 		l.acceptRA = &b
@@ -14,10 +14,8 @@ func (c *compiler) ipv6(l *link, m Mapping) {
 
 	v := m.Get("ipv6-address-generation")
 	l.addrGen = addrGen(v.Enum(string(addrGenByMAC), string(addrGenPrivacy)))
-	v.refuse("ipv6-address-generation")
 	token := m.Get("ipv6-address-token")
 	l.token = readToken(token)
-	token.refuse("ipv6-address-token")
 	if v.Set() && token.Set() {
 		token.Invalid("excludes ipv6-address-generation")
 	}
@@ -25,31 +23,29 @@ func (c *compiler) ipv6(l *link, m Mapping) {
 	if v := m.Get("ipv6-privacy"); v.Set() {
 		b := v.Bool()
 		l.privacy = &b
-		v.refuse("ipv6-privacy")
 	}
 	v = m.Get("ipv6-mtu")
 	l.ipv6MTU = v.Int(1280, 65535) // RFC 8200, section 5
-	v.refuse("ipv6-mtu")
 	if l.mtu != 0 && l.ipv6MTU > l.mtu {
 		v.Unsupported("is larger than the link's mtu %d", l.mtu)
 	}
 }
 
-// linkLocal is whether the link shall have an IPv6 and an IPv4 link-local address.
-func linkLocal(v Value) (six, four bool) {
+// linkLocal is whether the link shall have an IPv6 link-local address.
+func linkLocal(v Value) bool {
 	if !v.Set() {
-		return true, false
+		return true
 	}
+	six := false
 	for _, item := range v.Sequence() {
 		switch item.Enum("ipv4", "ipv6") {
 		case "ipv4":
-			four = true
-			item.refuse("link-local ipv4")
+			item.Unsupported("ipv4 %s", unsupported)
 		case "ipv6":
 			six = true
 		}
 	}
-	return six, four
+	return six
 }
 
 // readToken is an interface identifier: the lower 64 bits of an address.

@@ -1,9 +1,6 @@
 package netcfg
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Netplan's keys, section by section. Known keys are read; NotYet keys are
 // those whose values we do not even look at. docs/netplan.md says what each
@@ -45,27 +42,8 @@ var (
 	raKeys = Keys{Known: []string{"use-dns", "use-domains"}, NotYet: []string{"table"}}
 )
 
-// notYet is what the parser understands and checks, and the planner cannot do:
-// a key, or a key with one of its values. It is refused by name wherever it
-// stands. Who plans one removes it here and in docs/netplan.md.
-var notYet = []string{
-	"link-local ipv4",
-	"use-ntp true", "use-hostname true",
-}
-
+// unsupported ends the refusal of a value that netplan takes.
 const unsupported = "is valid netplan that we do not support yet"
-
-// refuse reports v as unsupported if what is not planned yet.
-func (v Value) refuse(what string) {
-	if !v.Set() || !slices.Contains(notYet, what) {
-		return
-	}
-	if _, value, ok := strings.Cut(what, " "); ok {
-		v.Unsupported("%s %s", value, unsupported)
-		return
-	}
-	v.Unsupported(unsupported)
-}
 
 // byAnyName is Get for a key that has other spellings.
 func (m Mapping) byAnyName(key string, spellings map[string]string) Value {

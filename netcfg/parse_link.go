@@ -49,7 +49,6 @@ func (c *compiler) common(l *link, m Mapping) {
 			l.rules = appendNew(l.rules, r)
 		}
 	}
-	m.Get("routing-policy").refuse("routing-policy")
 	nameservers(l, m.Get("nameservers"))
 	c.portKeys(l, m)
 }
@@ -57,9 +56,7 @@ func (c *compiler) common(l *link, m Mapping) {
 func (c *compiler) ethernet(l *link, m Mapping) {
 	if v := m.Get("wakeonlan"); v.Set() {
 		on := v.Bool()
-		if l.wakeOnLAN = &on; on {
-			v.refuse("wakeonlan true")
-		}
+		l.wakeOnLAN = &on
 	}
 	name := m.Get("set-name")
 	on := m.Get("match")
@@ -100,7 +97,6 @@ func macAddress(v Value) (mac string, permanent bool) {
 	case "":
 		return "", false
 	case "permanent":
-		v.refuse("macaddress permanent")
 		return "", true
 	case "random", "stable", "stable-ssid", "preserve":
 		v.Unsupported("%s %s", s, unsupported)
@@ -130,7 +126,6 @@ func ethernetAddress(v Value) string {
 }
 
 func readActivation(v Value) activation {
-	v.refuse("activation-mode")
 	return activation(v.Enum(string(activateManual), string(activateOff)))
 }
 

@@ -77,7 +77,6 @@ func (r *Route) readNumbers(m Mapping, six bool) {
 		r.Table = n.Int(1, maxUint32)
 	}
 	r.MTU = m.Get("mtu").Int(0, 65535)
-	m.Get("mtu").refuse("route-mtu")
 	for _, f := range []struct {
 		key string
 		to  *int
@@ -88,7 +87,6 @@ func (r *Route) readNumbers(m Mapping, six bool) {
 		{"advertised-receive-window", &r.AdvertisedReceive, maxUint32},
 	} {
 		*f.to = m.Get(f.key).Int(0, f.hi)
-		m.Get(f.key).refuse(f.key)
 	}
 }
 
@@ -111,7 +109,6 @@ func (r *Route) readType(m Mapping) {
 	}
 	t := routeTypes[i]
 	if word != "unicast" {
-		v.refuse("route-type")
 		r.Type = word
 	}
 	if t.ends && r.Via.IsValid() {
