@@ -2,6 +2,8 @@ package netcfg
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -165,6 +167,25 @@ func TestKernelDnsmasqV6(t *testing.T) {
 	have, err := Observe(bg, resolv)
 	if err != nil || !strings.Contains(*have.ResolvConf, "search a.example\nnameserver fd00:9::3\n") {
 		t.Errorf("%v, %s", err, *have.ResolvConf)
+	}
+}
+
+// TestKernelStatelessV6: the router gives the address, DHCPv6 only name servers.
+func TestKernelStatelessV6(t *testing.T) {
+	l := newDHCPLab(t, "fd00:9::1/64")
+	l.dnsmasq(t, "--enable-ra", "--dhcp-range=fd00:9::,ra-stateless", "--dhcp-option=option6:ntp-server,[fd00:9::4]", "--dhcp-option=option6:dns-server,[fd00:9::3]")
+	r := New(compileWish(t, `ethernets: {eth0: {dhcp6: true, accept-ra: true}}`), quiet(), Options{})
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	met := make(chan error, 1)
+	go func() {
+		defer stop()
+		met <- r.WaitFor(ctx, func(s Status) bool {
+			return s.Ready() && len(s.Leases) == 1 && fmt.Sprint(s.Leases[0].NTP, s.Leases[0].Addresses) == "[fd00:9::4] []"
+		})
+	}()
+	if err := errors.Join(r.Run(ctx), <-met); err != nil {
+		t.Errorf("%v: %+v", err, r.Status())
 	}
 }
 
