@@ -157,14 +157,8 @@ func (p *planner) interfaces(l *link) []*LinkState {
 	if p.masters[l.id] != nil {
 		return nil
 	}
-	if l.kind != kindNIC {
-		if d := p.wanted(l.id); d != nil {
-			return []*LinkState{d}
-		}
-		return nil
-	}
 	var out []*LinkState
-	for _, index := range p.nics[l.id] {
+	for _, index := range p.indices(l) {
 		out = append(out, p.link(index))
 	}
 	return out
