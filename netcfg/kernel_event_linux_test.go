@@ -24,7 +24,7 @@ func (l kernelLab) happen(t testing.TB, what event, link string) {
 		})
 	case unplug:
 		var peer int
-		if peer, err = l.indexOf(bg, "peer-"+link); err == nil {
+		if peer, err = l.indexOf("peer-" + link); err == nil {
 			err = l.nl.write(bg, unix.RTM_NEWLINK, 0, ifInfo(peer, 0, unix.IFF_UP), none)
 		}
 	case move:
@@ -87,7 +87,7 @@ func (l kernelLab) thereAndBack(t testing.TB, link string) error {
 		if err == nil {
 			defer k.Close()
 			var index int
-			if index, err = k.indexOf(bg, link); err == nil {
+			if index, err = k.indexOf(link); err == nil {
 				err = k.setLink(bg, index, toNamespace(here))
 			}
 		}

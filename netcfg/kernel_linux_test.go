@@ -68,7 +68,7 @@ func (l kernelLab) AddNIC(name, mac string) error {
 	if err != nil {
 		return err
 	}
-	index, err := l.indexOf(bg, peer)
+	index, err := l.indexOf(peer)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (n *namespace) do(t *testing.T, ops ...Op) {
 // move puts the far end of a NIC on the other machine, and up.
 func (l kernelLab) move(t *testing.T, nic string, n *namespace) {
 	t.Helper()
-	index, err := l.indexOf(bg, "peer-"+nic)
+	index, err := l.indexOf("peer-" + nic)
 	if err != nil {
 		t.Fatal(err)
 	}

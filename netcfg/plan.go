@@ -37,12 +37,12 @@ type planner struct {
 	ops    []Op
 	waits  []wait
 	said   map[wait]bool
-	downed map[int]bool        // links that this plan took down
-	added  map[Rule]bool       // rules that this plan adds
-	nics   map[string][]int    // id of a wanted NIC -> indices of what it matches
-	bound  map[int]bool        // the indices in nics
-	fresh  int                 // index of the last device that the plan created, negative
-	keep   map[RouteState]bool // the wanted ones, without an owner
+	downed map[int]bool              // links that this plan took down
+	added  map[Rule]bool             // rules that this plan adds
+	nics   map[string][]int          // id of a wanted NIC -> indices of what it matches
+	bound  map[int]bool              // the indices in nics
+	fresh  int                       // index of the last device that the plan created, negative
+	keep   map[routeKey][]RouteState // the wanted ones, without an owner
 
 	settings map[string]bool // keys of the kernel settings that were planned
 }
@@ -57,7 +57,7 @@ func newPlanner(want *Config, have State) *planner {
 		bound:    map[int]bool{},
 		downed:   map[int]bool{},
 		added:    map[Rule]bool{},
-		keep:     make(map[RouteState]bool, len(have.Routes)),
+		keep:     make(map[routeKey][]RouteState, len(have.Routes)),
 		settings: map[string]bool{},
 	}
 	for i := range want.links {

@@ -36,7 +36,7 @@ func (p *planner) route(l *link, d *LinkState, want Route) {
 	if want.refuses() {
 		index, name = 0, ""
 	}
-	p.keep[RouteState{Link: index, Route: want}] = true
+	p.keep[want.key()] = append(p.keep[want.key()], RouteState{Link: index, Route: want})
 	held := p.routes[want.key()]
 	if slices.ContainsFunc(held, func(h RouteState) bool { return h.Link == index && h.serves(want) }) {
 		return
@@ -112,7 +112,7 @@ func (p *planner) retire() {
 		}
 	}
 	for _, r := range p.have.Routes {
-		if r.Proto == ownProto && !p.keep[RouteState{Link: r.Link, Route: r.Route}] &&
+		if r.Proto == ownProto && !slices.Contains(p.keep[r.key()], RouteState{Link: r.Link, Route: r.Route}) &&
 			slices.Contains(p.routes[r.key()], r) {
 			p.deleteRoute(r)
 		}

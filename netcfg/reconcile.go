@@ -208,11 +208,16 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		r.leases.follow(have)
 		want := r.cfg.withLeases(r.leases.tenants, r.leases.env.now()).
 			withAdvertised(r.ra.known(now, have), have).withHosts(r.hosts.wanted())
-		ops, waits := plan(want, have)
+		p := planned(want, have)
+		ops, waits := p.ops, p.waits
 		if len(ops) == 0 {
 			refusal = nil // it healed
 		}
-		r.publish(want, have, waits, len(ops) == 0, refusal)
+		status := p.status
+		if len(ops) > 0 {
+			status = func(waits []wait) Status { return statusOf(want, have, waits) }
+		}
+		r.publish(status(waits), have, len(ops) == 0, refusal)
 		report.Waits = plainWaits(waits)
 		if len(ops) == 0 && r.askHolders(ctx, net, have) {
 			continue // to say whose it is
@@ -223,7 +228,7 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		}
 		failed, err := r.applyAll(ctx, net, ops, report)
 		if err != nil && failed == refused {
-			r.publish(want, have, waits, false, err)
+			r.publish(status(waits), have, false, err)
 			return waits, err
 		}
 		refused, refusal = failed, err
@@ -363,8 +368,7 @@ func (r *Reconciler) WaitFor(ctx context.Context, ready func(Status) bool) error
 	}
 }
 
-func (r *Reconciler) publish(want *Config, have State, waits []wait, converged bool, failure error) {
-	s := statusOf(want, have, waits)
+func (r *Reconciler) publish(s Status, have State, converged bool, failure error) {
 	s.Leases = r.leases.status(time.Now())
 	r.findings.settle(s.Links, time.Now())
 	s.Converged = converged

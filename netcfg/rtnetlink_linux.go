@@ -29,6 +29,10 @@ const requestTimeout = 20 * time.Second
 // try takes milliseconds; 50 ride out a storm of DAD and carrier changes.
 const dumpTries = 50
 
+// receiveBuffer holds the longest message of a dump: the kernel makes them as
+// long as the buffer, up to 32 KiB (netlink_recvmsg, net/netlink/af_netlink.c).
+const receiveBuffer = 64 << 10
+
 var errInterrupted = errors.New("the kernel's list kept changing while it was read")
 
 // rtnl is a netlink socket in the network namespace of the thread that made it.
@@ -38,7 +42,7 @@ type rtnl struct {
 }
 
 func dialRTNL() (*rtnl, error) {
-	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{MessageBufferSize: receiveBuffer})
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}

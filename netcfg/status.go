@@ -81,10 +81,15 @@ type PortStatus struct {
 func statusOf(want *Config, have State, waits []wait) Status {
 	p := newPlanner(want, have)
 	p.bindNICs()
+	return p.status(waits)
+}
+
+// status is of a planner on whose board nothing was played.
+func (p *planner) status(waits []wait) Status {
 	s := Status{Waits: plainWaits(waits)}
 	why := reasons(waits)
-	for i := range want.links {
-		l := &want.links[i]
+	for i := range p.want.links {
+		l := &p.want.links[i]
 		if p.masters[l.id] == nil {
 			s.Links = append(s.Links, p.linkStatus(l, why))
 		}

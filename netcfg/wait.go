@@ -47,9 +47,14 @@ func (p *planner) waitFor(l *link, kind waitKind, what Wait) {
 
 // plan is Plan together with what no operation can bring.
 func plan(want *Config, have State) ([]Op, []wait) {
+	p := planned(want, have)
+	return p.ops, p.waits
+}
+
+func planned(want *Config, have State) *planner {
 	p := newPlanner(want, have)
 	p.run()
-	return p.ops, p.waits
+	return p
 }
 
 func plainWaits(waits []wait) []Wait {
