@@ -356,45 +356,44 @@ func (s scenario) run(t *testing.T, open func(testing.TB) lab, kills func(op, of
 // result with what the scenario expects to see.
 func (s scenario) check(t *testing.T, r *Reconciler, l lab) {
 	t.Helper()
-	var first, second Report
-	if _, err := r.passes(t.Context(), l, &first); err != nil || first.Passes > 4 {
-		t.Fatalf("%d passes, %v\nafter %v", first.Passes, err, first.Ops)
-	}
-	if _, err := r.passes(t.Context(), l, &second); err != nil || second.Writes != 0 {
-		t.Fatalf("second run: %d writes, %v: %v", second.Writes, err, second.Ops)
-	}
-	if missing, got := s.missing(t, l); len(missing) > 0 {
-		t.Errorf("no %q in:%s", missing, got)
-	}
-}
-
-// missing is what the scenario expects and the lab does not show, also not
-// after what a kernel does by itself a moment later, such as an address of its
-// own for a link that has just come up.
-func (s scenario) missing(t *testing.T, l lab) (missing []string, got string) {
-	t.Helper()
 	ev := l.events(t)
 	patience := time.After(5 * time.Second)
 	for {
-		have, err := l.Observe(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		var report Report
+		if _, err := r.passes(t.Context(), l, &report); err != nil || report.Passes > 4 {
+			t.Fatalf("%d passes, %v\nafter %v", report.Passes, err, report.Ops)
 		}
-		got, missing = show(have), nil
-		for _, line := range s.shows {
-			if !strings.Contains(got, "\n"+line) {
-				missing = append(missing, line)
-			}
+		missing, got := s.missing(t, l)
+		if len(missing) == 0 {
+			break
 		}
-		if len(missing) == 0 || ev == nil {
-			return missing, got
-		}
-		select {
+		select { // a kernel does more by itself: a new carrier has consequences
 		case <-ev:
+			continue
 		case <-patience:
-			return missing, got
+		}
+		t.Fatalf("no %q in:%s", missing, got)
+	}
+	var again Report
+	if _, err := r.passes(t.Context(), l, &again); err != nil || again.Writes != 0 {
+		t.Fatalf("second run: %d writes, %v: %v", again.Writes, err, again.Ops)
+	}
+}
+
+// missing is what the scenario expects and the lab does not show.
+func (s scenario) missing(t *testing.T, l lab) (missing []string, got string) {
+	t.Helper()
+	have, err := l.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = show(have)
+	for _, line := range s.shows {
+		if !strings.Contains(got, "\n"+line) {
+			missing = append(missing, line)
 		}
 	}
+	return missing, got
 }
 
 // show is a state as sorted lines; links of the lab's own are left out.

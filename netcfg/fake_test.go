@@ -250,7 +250,7 @@ func (f *fake) up(l *LinkState) error {
 	if l.Up {
 		return nil
 	}
-	l.Up = true
+	l.Up, l.IPv6MTU = true, l.MTU
 	f.linkLocal(l)
 	for _, v := range f.vlans(l.Index) {
 		f.up(v)

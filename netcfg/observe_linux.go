@@ -23,6 +23,9 @@ const (
 
 	rtextSkipStats = 8 // RTEXT_FILTER_SKIP_STATS
 
+	operUnknown = 0 // IF_OPER_UNKNOWN: a device that has no such state
+	operUp      = 6 // IF_OPER_UP
+
 	// Places in IFLA_INET6_CONF (include/uapi/linux/ipv6.h, DEVCONF_*).
 	devconfForwarding  = 0
 	devconfMTU         = 2
@@ -150,6 +153,7 @@ func nested(ad *netlink.AttributeDecoder, each func(*netlink.AttributeDecoder)) 
 
 func decodeLink(s *State, data []byte) error {
 	l := LinkState{NoIPv6: true}
+	oper := uint8(operUnknown)
 	err := attributes(data, unix.SizeofIfInfomsg, func(ad *netlink.AttributeDecoder) {
 		switch ad.Type() {
 		case unix.IFLA_IFNAME:
@@ -158,6 +162,8 @@ func decodeLink(s *State, data []byte) error {
 			l.MAC = macString(ad.Bytes())
 		case unix.IFLA_PERM_ADDRESS:
 			l.PermMAC = macString(ad.Bytes())
+		case unix.IFLA_OPERSTATE:
+			oper = ad.Uint8()
 		case unix.IFLA_MTU:
 			l.MTU = int(ad.Uint32())
 		case unix.IFLA_MAX_MTU:
@@ -189,6 +195,7 @@ func decodeLink(s *State, data []byte) error {
 	l.Index = int(binary.NativeEndian.Uint32(data[4:]))
 	l.Up = flags&unix.IFF_UP != 0
 	l.Carrier = flags&unix.IFF_LOWER_UP != 0
+	l.Settling = l.Carrier && oper != operUnknown && oper != operUp
 	s.Links = append(s.Links, l)
 	return nil
 }

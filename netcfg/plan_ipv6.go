@@ -30,6 +30,9 @@ func (p *planner) ipv6(l *link, d *LinkState) {
 	}
 	switch {
 	case l.ipv6MTU == 0 || l.ipv6MTU == d.IPv6MTU:
+	case !d.Carrier || d.Settling:
+		// With the carrier the kernel sets it to the link's MTU (addrconf_notify,
+		// NETDEV_UP and NETDEV_CHANGE), and tells of it: then is the time.
 	case l.ipv6MTU > d.MTU:
 		p.wait(l, waitIPv6, fmt.Sprintf("its MTU %d is less than the %d of ipv6-mtu", d.MTU, l.ipv6MTU))
 	default:

@@ -35,10 +35,13 @@ type LinkState struct {
 	Driver      string   `yaml:"driver"`      // as ethtool -i says
 	Up          bool     `yaml:"up"`          // IFF_UP: administratively
 	Carrier     bool     `yaml:"carrier"`     // IFF_LOWER_UP
-	MTU         int      `yaml:"mtu"`
-	MaxMTU      int      `yaml:"maxmtu"` // the most that the driver takes, 0 when not known
-	Parent      int      `yaml:"parent"` // index, IFLA_LINK; 0 for none
-	Master      int      `yaml:"master"` // index, IFLA_MASTER; 0 for none
+	// Settling is a carrier so new that the kernel has not yet done what follows
+	// from it: the operational state (RFC 2863) still says down.
+	Settling bool `yaml:"settling"`
+	MTU      int  `yaml:"mtu"`
+	MaxMTU   int  `yaml:"maxmtu"` // the most that the driver takes, 0 when not known
+	Parent   int  `yaml:"parent"` // index, IFLA_LINK; 0 for none
+	Master   int  `yaml:"master"` // index, IFLA_MASTER; 0 for none
 
 	VLAN int         `yaml:"vlan"` // id, kind vlan
 	Bond BondOptions `yaml:"bond"` // kind bond
