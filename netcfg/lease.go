@@ -154,7 +154,9 @@ func (m *merger) merge(l *link, t tenant) {
 	l.addresses = slices.Clone(l.addresses)
 	for _, a := range t.lease.addresses {
 		life := lifetime{secondsLeft(a.preferred, m.now), secondsLeft(a.valid, m.now)}
-		if life.valid > 0 && !m.fixed[a.Addr()] {
+		// Its last second is not worth a write: the kernel drops an address some
+		// milliseconds early (ADDRCONF_TIMER_FUZZ_MINUS, net/ipv6/addrconf.c).
+		if life.valid > 1 && !m.fixed[a.Addr()] {
 			m.fixed[a.Addr()] = true
 			l.addresses = append(l.addresses, address{Prefix: a.Prefix, lifetime: life})
 		}

@@ -197,7 +197,7 @@ func TestLeaseLife(t *testing.T) {
 
 		s.server.set(func() { s.server.silent = true })
 		time.Sleep(11 * time.Minute)
-		if got := s.did(); strings.Contains(got, "add") || s.Status().Ready() {
+		if got := s.did(); strings.Contains(got, "add ") || s.Status().Ready() {
 			t.Errorf("after the lease's end: ready %v, did\n%s", s.Status().Ready(), got)
 		}
 		waits := s.Status().Waits
@@ -231,7 +231,7 @@ func TestLeaseAfterSilence(t *testing.T) {
 		}
 		time.Sleep(72 * time.Second)
 		w := s.Status().Waits
-		if len(w) != 1 || !strings.HasPrefix(w[0].Text(), "eth0: DHCPv4: no answer, attempt ") || !strings.Contains(w[0].Detail, " in 1m") || w[0].Passing {
+		if len(w) != 1 || !strings.HasPrefix(w[0].Text(), "eth0: DHCPv4: no answer, attempt ") || !strings.Contains(w[0].Detail, " in ") || w[0].Passing {
 			t.Errorf("waits %v", w)
 		}
 		s.server.set(func() { s.server.silent = false })

@@ -19,9 +19,27 @@ type stage struct {
 	*Reconciler
 	fake   *fake
 	events chan struct{}
-	log    bytes.Buffer
+	log    transcript
 	mu     sync.Mutex
 	broken error // what Observe returns
+}
+
+// transcript is a log that can be read while it is written.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *transcript) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *transcript) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func (s *stage) Observe(ctx context.Context) (State, error) {

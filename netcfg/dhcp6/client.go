@@ -107,6 +107,9 @@ func (c *Client) Close() {
 func (c *Client) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.closed && c.now() >= c.machine.Next() {
+		c.send(c.machine.Tick(c.now())) // the timer is late: a lease that ended is none
+	}
 	s := c.machine.Status()
 	if c.failed != nil && s.Problem == "" {
 		s.Problem = c.failed.Error()
