@@ -33,7 +33,7 @@ func common() Set {
 			"bonding", "8021q", "bridge", "dummy",
 		},
 		May: []string{
-			"button", "evdev", "ramoops", "efivarfs", "efi_pstore", "softdog", "isofs", "veth",
+			"button", "evdev", "ramoops", "efi_pstore", "softdog", "isofs", "veth",
 			"tcp_bbr", "sch_fq", "br_netfilter",
 			"tpm_tis", "tpm_crb", "crc32c_intel", "crct10dif_pclmul", "nvme",
 		},

@@ -32,11 +32,10 @@ var apiMounts = []apiMount{
 	{"/tmp", "tmpfs", noDev, "mode=1777"},
 	{"/sys/fs/cgroup", "cgroup2", noExec, ""},
 	{"/sys/fs/pstore", "pstore", noExec, ""},
-	{"/sys/firmware/efi/efivars", "efivarfs", noExec, ""},
 }
 
 // optional are those that the machine may not have.
-var optional = map[string]bool{"pstore": true, "efivarfs": true, "cgroup2": true}
+var optional = map[string]bool{"pstore": true, "cgroup2": true}
 
 // mountAPI mounts what is missing and returns what could not be mounted; each
 // is worth a line and none is a reason to stop.
