@@ -39,11 +39,7 @@ var serialLines = []serialLine{
 	{name: "200 B/s", pace: bench.Limited(200)},
 	{name: "dead from the first byte", pace: bench.StopsAfter(1), cut: true, dead: true},
 	{name: "dead after 2 KiB", pace: bench.StopsAfter(2 << 10), cut: true, dead: true},
-	{name: "dead for 30 s", pace: bench.StopsAfter(2 << 10), cut: true, do: func(ctx context.Context, n *rack.Node) error {
-		after(ctx, 30*time.Second)
-		n.Port(0).Resume()
-		return nil
-	}},
+	{name: "dead for 30 s", pace: bench.StopsAfter(2 << 10), cut: true, do: dieAndRevive},
 	{name: "EIO for 30 s", cards: true, cut: true, do: pullAndPlug},
 	{name: "no UART", words: " console=ttyS3"}, // the last is what the kernel would give init
 	{name: "XOFF", do: func(ctx context.Context, n *rack.Node) error {
@@ -58,6 +54,16 @@ var serialLines = []serialLine{
 			return noise
 		})
 	}},
+}
+
+// dieAndRevive has the far end read again half a minute after it stopped.
+func dieAndRevive(ctx context.Context, n *rack.Node) error {
+	for len(n.Port(0).Bytes()) < 2<<10 && ctx.Err() == nil {
+		after(ctx, time.Second)
+	}
+	after(ctx, 30*time.Second)
+	n.Port(0).Resume()
+	return nil
 }
 
 // pullAndPlug pulls the card that the console is on, once it was seen to work:
@@ -167,7 +173,7 @@ func (l serialLine) check(t *testing.T, ctx context.Context, n *rack.Node, flood
 		n.Port(0).Resume()
 	}
 	if l.cut { // where the node is now, for who comes late
-		see(t, ctx, n, 0, `stage steady`)
+		see(t, ctx, n, 0, `stage steady|steady        S n1 is a member`)
 	} else {
 		see(t, ctx, n, 0, `steady        S n1 is a member`)
 		notStale(t, n)
