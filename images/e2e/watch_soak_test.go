@@ -21,10 +21,11 @@ const (
 	// idle is the most that init may take of one processor then, in percent,
 	// without what its host took away meanwhile.
 	idle = 5.0
-	// inDriver is the longest that a thread of init may stand in D state. Files
-	// on a disk are written there, in some 100 ms; a console that is waited for
-	// holds for seconds.
-	inDriver = 500 * time.Millisecond
+	// inDriver is the longest that a thread of init may stand in D state. It does
+	// to write a file, or for the kernel to forget a console: up to 0.9 s were
+	// seen on a machine ten times too busy. A console that is waited for holds a
+	// writer for 18 s and longer.
+	inDriver = 3 * time.Second
 )
 
 var watched = regexp.MustCompile(`^watch: cpu ([0-9.]+) % \(.*\), longest D (\d+) ms in (\S*)$`)
