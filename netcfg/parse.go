@@ -131,6 +131,9 @@ func (c *compiler) section(v Value, kind deviceKind, keys Keys) {
 			e.Value.Unsupported("is one too many: at most %d interfaces", maxLinks)
 			return
 		}
+		if strings.ContainsAny(e.Key, "*?[]") {
+			e.Value.Invalid("is a pattern, and an id is none: use match")
+		}
 		c.where[e.Key], c.keys[e.Key] = e.Value, m
 		l := link{id: e.Key, kind: kind, name: e.Key}
 		c.common(&l, m)

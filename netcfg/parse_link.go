@@ -78,6 +78,9 @@ func (c *compiler) ethernet(l *link, m Mapping) {
 		for _, item := range v.Sequence() {
 			l.match.drivers = append(l.match.drivers, glob(item))
 		}
+		if l.match.drivers == nil {
+			v.Invalid("wants a driver at least")
+		}
 	} else if v.Set() {
 		l.match.drivers = []string{glob(v)}
 	}
@@ -85,8 +88,8 @@ func (c *compiler) ethernet(l *link, m Mapping) {
 
 func glob(v Value) string {
 	s := v.Scalar()
-	if _, err := path.Match(s, ""); err != nil {
-		v.Invalid("is no shell pattern")
+	if _, err := path.Match(s, ""); err != nil || strings.ContainsFunc(s, unicode.IsSpace) {
+		v.Invalid("is no shell pattern, or has blanks in it")
 	}
 	return s
 }

@@ -130,10 +130,10 @@ func routeScope(v Value, r Route, t routeType) int {
 		scope = scopes[word]
 	}
 	switch {
+	case word == "global" && t.name == "unicast" && !r.Via.IsValid():
+		v.Invalid("global needs a gateway in via")
 	case r.To.Addr().Is6():
 		return scopeUniverse
-	case v.Set() && word == "global" && t.name == "unicast":
-		return t.least // a wider one than the kernel gives is its own
 	case scope < t.least:
 		v.Unsupported("%s is wider than the kernel allows for type %s", word, t.name)
 	case scope != scopeUniverse && r.Via.IsValid() && t.name == "unicast":
