@@ -52,6 +52,7 @@ type CrashCollector struct {
 	line     []byte // the current line so far, up to maxHeadline
 	judged   bool   // the current line was found to be a headline
 	crashing bool   // a headline came: all from it on is trace
+	fatal    bool   // one that ends a process
 	head     []byte // kept from shortly before the headline on
 	recent   []byte // the latest bytes that are not in head
 	written  int64  // bytes from the start of head on, kept or not
@@ -105,6 +106,7 @@ func (c *CrashCollector) judge() {
 		return
 	}
 	c.judged = true
+	c.fatal = c.fatal || rank <= lastStrong
 	if c.crashing && (len(c.head) < c.headMax || rank > lastStrong) {
 		return
 	}
@@ -129,6 +131,13 @@ func (c *CrashCollector) keep(b []byte) {
 	if over := len(c.recent) - c.tailMax; over > c.tailMax {
 		c.recent = append(c.recent[:0], c.recent[over:]...)
 	}
+}
+
+// Fatal tells whether the process has said that it dies.
+func (c *CrashCollector) Fatal() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fatal
 }
 
 // Text is what was kept so far. Call it when the process is gone and its

@@ -134,3 +134,19 @@ func FuzzCrash(f *testing.F) {
 		}
 	})
 }
+
+// TestFatal: a line of the runtime's is no death, a panic is.
+func TestFatal(t *testing.T) {
+	c := NewCrashCollector(100, 100, nil)
+	for _, step := range []struct {
+		text string
+		want bool
+	}{
+		{"hello\nruntime: a warning\n", false}, {"pan", false}, {"ic: x\n", true}, {"goroutine 1 [running]:\n", true},
+	} {
+		c.Write([]byte(step.text))
+		if got := c.Fatal(); got != step.want {
+			t.Errorf("after %q: %t", step.text, got)
+		}
+	}
+}

@@ -124,7 +124,7 @@ func (i *Init) runAgent(ctx context.Context, incarnation uint64) string {
 // liveAgent starts an incarnation, serves it, and returns once it is dead and
 // all it said is in the log and in words. cause is why init ended it, if init
 // did. The error is that of the start.
-func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, cause string, err error) {
+func (i *Init) liveAgent(incarnation uint64, words *console.CrashCollector) (p proc.Process, cause string, err error) {
 	pair, err := newAgentSockets()
 	if err != nil {
 		return p, "", err
@@ -157,7 +157,7 @@ func (i *Init) liveAgent(incarnation uint64, words io.Writer) (p proc.Process, c
 
 	alive, dead := context.WithCancel(context.Background())
 	hung := make(chan string, 1)
-	go func() { hung <- i.endHung(alive, incarnation) }()
+	go func() { hung <- i.endHung(alive, incarnation, words) }()
 	p, err = i.table.Wait(context.Background(), proc.AgentName, incarnation)
 	dead()
 	cause = <-hung

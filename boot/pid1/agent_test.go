@@ -66,6 +66,11 @@ func runFakeAgent() {
 		}
 		say("hanging")
 		select {}
+	case "dumps": // dies, and is never done with it
+		fmt.Fprint(os.Stderr, "fatal error: all is lost\n\ngoroutine 1 [running]:\nmain.lose()\n\t/a/b.go:1 +0x1\n")
+		for n := 2; ; n++ {
+			fmt.Fprintf(os.Stderr, "\ngoroutine %d [select]:\nmain.wait()\n\t/a/b.go:2 +0x1\n", n)
+		}
 	case "reports":
 		for n := 0; ; n++ {
 			init.SetStage(context.Background(), proc.Progress{Stage: fmt.Sprint("stage", n)})
@@ -251,6 +256,20 @@ func TestHungAgent(t *testing.T) {
 				t.Errorf("counted: %+v", i.crashes)
 			}
 		})
+	}
+}
+
+// TestEndlessDump wants an agent that dies at length dead before it counts as
+// hung, for the reason that it gave.
+func TestEndlessDump(t *testing.T) {
+	i, ctx := newTestInit(t, "dumps")
+	i.dumpGrace = time.Second
+	if got := i.runAgent(ctx, 1); got != "signal 9 (killed)" {
+		t.Errorf("ended: %q", got)
+	}
+	crash := texts(i, console.CrashOrigin)
+	if len(crash) != 2 || !strings.HasPrefix(crash[0], "agent crashed: fatal error: all is lost") || !strings.Contains(crash[0], "main.lose") {
+		t.Fatalf("on record: %.500q", crash)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reveille/boot/proc"
+	"reveille/console"
 )
 
 const (
@@ -14,7 +15,7 @@ const (
 	// every 2 s; a machine so busy that fifteen of them are late is no use
 	// either.
 	hungAfter = 30 * time.Second
-	// dumpGrace is what a hung agent gets to print its goroutines. Go writes
+	// dumpGrace is what a dying agent gets to print its goroutines. Go writes
 	// some 2 MB/s of them on a fast machine, and far less than that is kept.
 	dumpGrace = 10 * time.Second
 )
@@ -44,26 +45,40 @@ func (i *Init) silence() time.Duration {
 	return time.Since(i.heard)
 }
 
-// endHung ends the incarnation if it goes silent: first it is asked for its
-// goroutines, which become its crash text, then it is killed. It returns the
-// cause of the death, or "" once ctx, the incarnation's life, is over.
-func (i *Init) endHung(ctx context.Context, incarnation uint64) (cause string) {
-	for {
-		left := i.hungAfter - i.silence()
-		if left <= 0 {
-			break
+// endHung ends the incarnation if it goes silent. It returns the cause of the
+// death, or "" if the agent says it by itself, or once ctx, the incarnation's
+// life, is over.
+//
+// One that has said that it dies, and prints its goroutines, is left to it for a
+// while only: a dump of some MB takes a slow machine a minute, and less than a
+// tenth of one is kept.
+func (i *Init) endHung(ctx context.Context, incarnation uint64, words *console.CrashCollector) (cause string) {
+	for i.silence() < i.hungAfter {
+		if words.Fatal() && i.silence() >= i.dumpGrace {
+			i.warn("agent %d is dying, and not done with its dump within %s; killing", incarnation, i.dumpGrace)
+			i.signalAgent(incarnation, syscall.SIGKILL)
+			return ""
 		}
-		if !pause(ctx, left) {
+		if !pause(ctx, min(i.hungAfter-i.silence(), lookAtAgent)) {
 			return ""
 		}
 	}
+	return i.askAndKill(ctx, incarnation)
+}
+
+// lookAtAgent is how often init looks whether its agent is silent.
+const lookAtAgent = time.Second
+
+// askAndKill asks a hung agent for its goroutines, which become its crash text,
+// and kills it. It returns the cause of the death.
+func (i *Init) askAndKill(ctx context.Context, incarnation uint64) (cause string) {
 	cause = fmt.Sprintf("hung: no progress for %s", i.hungAfter)
 	i.error("agent %d %s; asking it where it is, then killing it", incarnation, cause)
 	// One that was stopped (SIGSTOP) takes no signal before it goes on.
 	i.signalAgent(incarnation, syscall.SIGQUIT)
 	i.signalAgent(incarnation, syscall.SIGCONT)
-	if pause(ctx, dumpGrace) {
-		i.warn("agent %d did not end within %s of SIGQUIT; killing", incarnation, dumpGrace)
+	if pause(ctx, i.dumpGrace) {
+		i.warn("agent %d did not end within %s of SIGQUIT; killing", incarnation, i.dumpGrace)
 		i.signalAgent(incarnation, syscall.SIGKILL)
 	}
 	return cause

@@ -48,6 +48,7 @@ type Init struct {
 	note    *os.File           // where the warden reads the stage when init is dead; nil without a warden
 
 	hungAfter time.Duration // hungAfter; tests have less patience
+	dumpGrace time.Duration // likewise
 	sysctl    func(setting) error
 	begun     time.Time
 	turned    atomic.Int64 // when the loop last turned, since begun
@@ -74,6 +75,7 @@ func newInit(o Options) *Init {
 		forced:  forced,
 
 		hungAfter: hungAfter,
+		dumpGrace: dumpGrace,
 		sysctl:    setting.apply,
 		begun:     time.Now(),
 	}
