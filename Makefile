@@ -122,14 +122,17 @@ soak:
 	$(call install,$(SOAK_PACKAGES))
 	$(MAKE) image-full
 	.ci/gotest -tags 'e2e soak' -p 1 -timeout 90m -run '$(call names,soak)' $(call folders,soak)
+	$(GOBUILD) -o build/guestexec ./images/guestexec
+	CGO_ENABLED=0 .ci/gotest -tags 'guest soak' -exec "$$PWD/build/guestexec" -timeout 90m -run '^TestKernelDevices$$' ./netcfg
+	go test -count=1 -timeout 60m -run '^TestAnyWishFromAnyState$$' ./netcfg -rapid.checks=100000
 
 lint: deps
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	[ -z "$$unformatted" ] || { echo "gofmt -w these: $$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags faults,e2e,guest,soak ./...
+	go vet -tags faults,e2e,guest,soak,bench ./...
 	go tool staticcheck ./...
-	go tool staticcheck -tags faults,e2e,guest,soak ./...
+	go tool staticcheck -tags faults,e2e,guest,soak,bench ./...
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s
@@ -145,6 +148,9 @@ bench: image
 	@echo; stat -c '%n %s' build/vmlinuz build/initramfs.cpio.zst build/init build/reveille | \
 	    awk '{ printf "%-28s %7.2f MiB\n", $$1, $$2 / 1048576 }'
 	go test -run '^$$' -bench . ./console
+	$(GOBUILD) -o build/guestexec ./images/guestexec
+	.ci/peers "$$PWD/build/peers"
+	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestPeers$$' ./netcfg
 	go run ./images/bootbench
 
 proto:
