@@ -60,6 +60,7 @@ func netObserveCommand() *cobra.Command {
 
 func netPlanCommand() *cobra.Command {
 	var resolvConf, state string
+	var why bool
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Print the operations that apply would do now, or `converged`",
@@ -74,7 +75,7 @@ func netPlanCommand() *cobra.Command {
 				return err
 			}
 			cfg = cfg.Leased(leaseDir, have)
-			printOps(cmd.OutOrStdout(), netcfg.Plan(cfg, have))
+			printOps(cmd.OutOrStdout(), netcfg.Plan(cfg, have), why)
 			for _, w := range netcfg.Waits(cfg, have) {
 				fmt.Fprintln(cmd.ErrOrStderr(), w)
 			}
@@ -82,6 +83,7 @@ func netPlanCommand() *cobra.Command {
 		},
 	}
 	resolvConfFlag(cmd, &resolvConf)
+	cmd.Flags().BoolVar(&why, "why", false, "say behind each operation what is there instead, or what needs it")
 	cmd.Flags().StringVar(&state, "state", "", "plan from this file, which `reveille net observe` wrote, not from this machine")
 	return cmd
 }
@@ -111,7 +113,7 @@ func netApplyCommand() *cobra.Command {
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 			report, err := netcfg.New(cfg, log, netcfg.Options{ResolvConf: resolvConf, Leases: leaseDir}).Converge(cmd.Context())
-			printOps(cmd.OutOrStdout(), report.Ops)
+			printOps(cmd.OutOrStdout(), report.Ops, false)
 			return err
 		},
 	}
@@ -140,11 +142,15 @@ func readNetwork(path string) (*netcfg.Config, error) {
 	return nil, exitCode{exitUnsupported, fmt.Errorf("%s asks for more than we support:\n%w", path, err)}
 }
 
-func printOps(w io.Writer, ops []netcfg.Op) {
+func printOps(w io.Writer, ops []netcfg.Op, why bool) {
 	if len(ops) == 0 {
 		fmt.Fprintln(w, "converged")
 	}
 	for _, op := range ops {
+		if why && op.Why != "" {
+			fmt.Fprintf(w, "%s  # %s\n", op, op.Why)
+			continue
+		}
 		fmt.Fprintln(w, op)
 	}
 }

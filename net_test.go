@@ -101,6 +101,14 @@ func TestNetPlanState(t *testing.T) {
 	if code != 0 || saved != here || saved == "" {
 		t.Errorf("plan --state: exit %d, %q (here %q), %q", code, saved, here, diag)
 	}
+	old := "links: [{index: 1, name: lo, up: true, mtu: 65536}]\naddresses: [{link: 1, prefix: 192.0.2.1/24}]\n"
+	if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const why = "delete address 192.0.2.1/24 dev lo  # shall be 192.0.2.1/32\nadd address 192.0.2.1/32 dev lo\n"
+	if got, diag, code := runNet(t, "plan", "--why", "--state", file, doc); code != 0 || got != why {
+		t.Errorf("plan --why: exit %d, %q, %q", code, got, diag)
+	}
 	if err := os.WriteFile(file, []byte("links: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -329,6 +329,10 @@ func (s scenario) run(t *testing.T, open func(testing.TB) lab, kills func(op, of
 		t.Errorf("%d passes:\n%v", report.Passes, report.Ops)
 	}
 	for _, op := range report.Ops {
+		adds := []Verb{OpCreate, OpUp, OpRename, OpDropAltName, OpEnslave, OpAddAddress, OpAddRoute, OpAddRule}
+		if op.Why == "" && !slices.Contains(adds, op.Verb) {
+			t.Errorf("no reason given for %s", op)
+		}
 		if slices.Contains(s.never, op.Verb) {
 			t.Errorf("not the least disruptive way: %s, in %v", op, report.Ops)
 		}

@@ -54,6 +54,7 @@ type Op struct {
 	Rule             Rule
 	Proto            int // delete route: its owner, so that nobody else's is hit
 	File             string
+	Why              string // for a person: what is there instead, or what needs it; "" when it is merely missing
 }
 
 // String is the operation as logs, plans and errors have it.

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -147,7 +148,7 @@ func (p *planner) nicDevice(l *link) []int {
 func (p *planner) shape(l *link, d *LinkState) {
 	master := p.masters[l.id]
 	if d.Master != 0 && (master == nil || p.wanted(master.id) == nil || p.wanted(master.id).Index != d.Master) {
-		p.release(d)
+		p.release(d, "it shall not be its master")
 	}
 	switch {
 	case master == nil:
@@ -166,7 +167,7 @@ func (p *planner) finish(l *link, d *LinkState) []int {
 	}
 	switch {
 	case l.activation == activateOff:
-		p.down(d)
+		p.down(d, "the document wants it off")
 	case l.activation == activateManual && !p.downed[d.Index]:
 	default:
 		p.up(d)
@@ -214,9 +215,9 @@ func (p *planner) mac(l *link, d *LinkState) {
 		return
 	}
 	if d.Kind == "" && d.Name != "lo" {
-		p.down(d) // many drivers refuse a live change (IFF_LIVE_ADDR_CHANGE)
+		p.down(d, "to change its MAC") // many drivers refuse a live change (IFF_LIVE_ADDR_CHANGE)
 	}
-	p.set(d, "mac", want)
+	p.set(d, "mac", want, d.MAC)
 	d.MAC = want
 }
 
@@ -233,7 +234,7 @@ func (p *planner) wakeOnLAN(l *link, d *LinkState) {
 	case d.WakeOnLAN == "" && *l.wakeOnLAN:
 		p.wait(l, waitDriver, "its driver has no wake on LAN")
 	case d.WakeOnLAN != "" && d.WakeOnLAN != want:
-		p.set(d, "wake_on_lan", want)
+		p.set(d, "wake_on_lan", want, d.WakeOnLAN)
 	}
 }
 
@@ -250,7 +251,7 @@ func (p *planner) mtu(d *LinkState, mtu int) {
 	if mtu == 0 || d.MTU == mtu {
 		return
 	}
-	p.set(d, "mtu", fmt.Sprint(mtu))
+	p.set(d, "mtu", fmt.Sprint(mtu), fmt.Sprint(d.MTU))
 	d.MTU, d.IPv6MTU = mtu, mtu
 	if d.Kind == string(kindBond) {
 		for _, port := range p.portsOf(d) {
@@ -259,9 +260,11 @@ func (p *planner) mtu(d *LinkState, mtu int) {
 	}
 }
 
-func (p *planner) set(d *LinkState, name, value string) {
-	p.do(Op{Verb: OpSet, Link: d.Name, Settings: []Setting{{name, value}}})
+func (p *planner) set(d *LinkState, name, value, was string) {
+	p.do(Op{Verb: OpSet, Link: d.Name, Settings: []Setting{{name, value}}, Why: itIs(was)})
 }
+
+func itIs(was string) string { return "is " + cmp.Or(was, "none") }
 
 func (p *planner) up(d *LinkState) {
 	if !d.Up {
@@ -272,24 +275,24 @@ func (p *planner) up(d *LinkState) {
 
 // down costs the link its IPv6 addresses (but for keep_addr_on_down, which the
 // next pass finds out) and its routes.
-func (p *planner) down(d *LinkState) {
+func (p *planner) down(d *LinkState, why string) {
 	if !d.Up {
 		return
 	}
-	p.do(Op{Verb: OpDown, Link: d.Name})
+	p.do(Op{Verb: OpDown, Link: d.Name, Why: why})
 	d.Up, p.downed[d.Index] = false, true
 	p.dropAddresses(d.Index, func(a AddressState) bool { return a.Prefix.Addr().Is6() })
 	p.dropRoutes(d.Index)
 }
 
 // release takes a port from its master. Bonding leaves the port down.
-func (p *planner) release(d *LinkState) {
+func (p *planner) release(d *LinkState, why string) {
 	master := p.link(d.Master)
 	name := fmt.Sprintf("index %d", d.Master)
 	if master != nil {
 		name = master.Name
 	}
-	p.do(Op{Verb: OpRelease, Link: d.Name, Other: name})
+	p.do(Op{Verb: OpRelease, Link: d.Name, Other: name, Why: why})
 	d.Master = 0
 	if master == nil || master.Kind == string(kindBond) {
 		d.Up = false

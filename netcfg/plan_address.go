@@ -1,13 +1,14 @@
 package netcfg
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
 
-func (p *planner) deleteAddress(a AddressState) {
+func (p *planner) deleteAddress(a AddressState, why string) {
 	if d := p.link(a.Link); d != nil {
-		p.do(Op{Verb: OpDeleteAddress, Link: d.Name, Address: a.Prefix})
+		p.do(Op{Verb: OpDeleteAddress, Link: d.Name, Address: a.Prefix, Why: why})
 	}
 }
 
@@ -27,7 +28,7 @@ func (p *planner) addresses(l *link, index int) {
 		stale := !l.has(a.Prefix) &&
 			(a.Proto == ownProto || !l.linkLocal && a.Prefix.Addr().IsLinkLocalUnicast() && a.Prefix.Addr().Is6())
 		if stale {
-			p.deleteAddress(a)
+			p.deleteAddress(a, "the document does not have it")
 		}
 		return stale
 	})
@@ -56,7 +57,7 @@ func (p *planner) address(l *link, d *LinkState, want address) {
 				p.settled(l, d, want, a)
 				return false
 			}
-			p.deleteAddress(a)
+			p.deleteAddress(a, a.unlike(want, d))
 			return true
 		})
 	}
@@ -67,6 +68,19 @@ func (p *planner) address(l *link, d *LinkState, want address) {
 	p.addAddress(AddressState{
 		Link: d.Index, Prefix: want.Prefix, Proto: ownProto, Tentative: want.Addr().Is6(),
 	})
+}
+
+// unlike says what is wrong with an address that has the wanted IP.
+func (a AddressState) unlike(want address, d *LinkState) string {
+	switch {
+	case a.Link != d.Index:
+		return d.Name + " shall have it"
+	case a.Prefix != want.Prefix:
+		return "shall be " + want.Prefix.String()
+	case a.DADFailed:
+		return "failed its duplicate address check"
+	}
+	return "its label shall be " + cmp.Or(want.label, d.Name)
 }
 
 // labelled reports whether the address has its label. One that the wish does
@@ -91,7 +105,9 @@ func (a address) op(verb Verb, d *LinkState) Op {
 // what its use still waits for.
 func (p *planner) settled(l *link, d *LinkState, want address, a AddressState) {
 	if !want.near(a.left()) {
-		p.do(want.op(OpReplaceAddress, d))
+		op := want.op(OpReplaceAddress, d)
+		op.Why = "its lifetime differs"
+		p.do(op)
 	}
 	switch {
 	case a.DADFailed:

@@ -27,12 +27,12 @@ func (p *planner) bondDevice(l *link) []int {
 		p.bondOptions(l, d)
 	}
 	if l.mac != "" && d.MAC != l.mac {
-		p.releaseAll(d) // a live change fails half-way when a port's driver refuses it
+		p.releaseAll(d, "to change its MAC") // a live change fails half-way when a port's driver refuses it
 	}
 	p.shape(l, d)
 	for _, c := range p.portsOf(d) {
 		if !slices.Contains(ports, c.Index) {
-			p.release(c)
+			p.release(c, "the document has no such port")
 		}
 	}
 	for _, index := range ports {
@@ -84,32 +84,34 @@ func (p *planner) firstPortMAC(l *link, ports []int) []Setting {
 // bond with ports even when it stays the same.
 func (p *planner) bondOptions(l *link, d *LinkState) {
 	var differ []Setting
-	least := live
+	least, strictest := live, ""
 	for i := range bondOptions {
 		o := &bondOptions[i]
 		if v, ok := o.wish(l.bond.options); ok && o.name != "primary" && v != d.Bond[o.name] {
 			differ = append(differ, Setting{o.name, v})
-			least = max(least, o.change)
+			if o.change > least {
+				least, strictest = o.change, o.name
+			}
 		}
 	}
 	if least == noPorts {
-		p.releaseAll(d)
+		p.releaseAll(d, "to change "+strictest)
 	}
 	if least >= down {
-		p.down(d)
+		p.down(d, "to change "+strictest)
 	}
 	for _, s := range differ {
-		p.bondOption(d, s)
+		p.bondOption(d, s, d.Bond[s.Name])
 	}
 }
 
-func (p *planner) bondOption(d *LinkState, s Setting) {
-	p.do(Op{Verb: OpSet, Link: d.Name, Kind: string(kindBond), Settings: []Setting{s}})
+func (p *planner) bondOption(d *LinkState, s Setting, was string) {
+	p.do(Op{Verb: OpSet, Link: d.Name, Kind: string(kindBond), Settings: []Setting{s}, Why: itIs(was)})
 }
 
-func (p *planner) releaseAll(d *LinkState) {
+func (p *planner) releaseAll(d *LinkState, why string) {
 	for _, c := range p.portsOf(d) {
-		p.release(c)
+		p.release(c, why)
 	}
 }
 
@@ -125,16 +127,16 @@ func (p *planner) port(c, d *LinkState) {
 		return
 	}
 	if c.Master != 0 {
-		p.release(c)
+		p.release(c, "it shall be a port of "+d.Name)
 	}
-	p.down(c)
+	p.down(c, "to become a port")
 	p.do(Op{Verb: OpEnslave, Link: c.Name, Other: d.Name})
 	c.Master, c.Up, c.MTU = d.Index, true, d.MTU
 }
 
 func (p *planner) flush(index int) {
 	p.dropAddresses(index, func(a AddressState) bool {
-		p.deleteAddress(a)
+		p.deleteAddress(a, "a port has none")
 		return true
 	})
 }
@@ -154,7 +156,7 @@ func (p *planner) primary(l *link, d *LinkState) {
 		want = c.Name
 	}
 	if d.Bond["primary"] != want {
-		p.bondOption(d, Setting{"primary", want})
+		p.bondOption(d, Setting{"primary", want}, d.Bond["primary"])
 	}
 }
 
@@ -166,7 +168,7 @@ func (p *planner) vlanDevice(l *link) []int {
 	}
 	d := p.named(l.name)
 	if d != nil && !p.fits(l, d) {
-		p.delete(d)
+		p.delete(d, l)
 		d = nil
 	}
 	if d == nil {

@@ -16,7 +16,7 @@ func (p *planner) bridgeDevice(l *link) []int {
 	p.shape(l, d)
 	for _, c := range p.portsOf(d) {
 		if !slices.Contains(ports, c.Index) {
-			p.release(c)
+			p.release(c, "the document has no such port")
 		}
 	}
 	for _, id := range l.bridge.ports {
@@ -45,7 +45,7 @@ func (p *planner) options(d *LinkState, kind deviceKind, table []bridgeAttr, wan
 	for _, o := range table {
 		v, ok := want[o.name]
 		if h, told := have[o.name]; ok && told && h != v {
-			p.do(Op{Verb: OpSet, Link: d.Name, Kind: string(kind), Settings: []Setting{{o.name, v}}})
+			p.do(Op{Verb: OpSet, Link: d.Name, Kind: string(kind), Settings: []Setting{{o.name, v}}, Why: itIs(h)})
 		}
 	}
 }

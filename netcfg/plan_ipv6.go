@@ -26,7 +26,7 @@ const (
 // which the kernel refuses it (inet6_set_iftoken, net/ipv6/addrconf.c).
 func (p *planner) ipv6(l *link, d *LinkState) {
 	if l.wantsIPv6() && d.DisableIPv6 {
-		p.set(d, "disable_ipv6", "0")
+		p.set(d, "disable_ipv6", "0", "1")
 	}
 	switch {
 	case l.ipv6MTU == 0 || l.ipv6MTU == d.IPv6MTU:
@@ -36,7 +36,7 @@ func (p *planner) ipv6(l *link, d *LinkState) {
 	case l.ipv6MTU > d.MTU:
 		p.wait(l, waitIPv6, fmt.Sprintf("its MTU %d is less than the %d of ipv6-mtu", d.MTU, l.ipv6MTU))
 	default:
-		p.set(d, "ipv6_mtu", fmt.Sprint(l.ipv6MTU))
+		p.set(d, "ipv6_mtu", fmt.Sprint(l.ipv6MTU), fmt.Sprint(d.IPv6MTU))
 	}
 	p.sysctl(d, "accept_ra", &d.AcceptRA, l.acceptRA, acceptRAOff, acceptRAAlways)
 	p.sysctl(d, "use_tempaddr", &d.UseTempAddr, l.privacy, tempAddrOff, tempAddrPrefer)
@@ -54,7 +54,7 @@ func (p *planner) sysctl(d *LinkState, name string, have *int, want *bool, no, y
 		value = yes
 	}
 	if *have != value {
-		p.set(d, name, fmt.Sprint(value))
+		p.set(d, name, fmt.Sprint(value), fmt.Sprint(*have))
 		*have = value
 	}
 }
@@ -67,8 +67,15 @@ func (p *planner) token(l *link, d *LinkState) {
 	case d.Kind == string(kindDummy):
 		p.wait(l, waitIPv6, "the kernel takes no address token on a dummy device")
 	default:
-		p.set(d, "token", l.token.String())
+		p.set(d, "token", l.token.String(), tokenString(d.Token))
 	}
+}
+
+func tokenString(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
 }
 
 // generation sets how the kernel makes interface identifiers. A link-local
@@ -85,7 +92,7 @@ func (p *planner) generation(l *link, d *LinkState) {
 		if d.AddrGenMode != genPrivacy {
 			// The secret comes first, and sets the mode with it: the kernel
 			// refuses the mode without one (EINVAL).
-			p.set(d, "stable_secret", secretOfMachine)
+			p.set(d, "stable_secret", secretOfMachine, "")
 			d.AddrGenMode = genPrivacy
 		}
 		p.remake(d, func(a netip.Addr) bool { return a != linkLocalOf(d.MAC) })
@@ -101,7 +108,7 @@ const secretOfMachine = "of this machine"
 
 func (p *planner) genMode(d *LinkState, mode int) {
 	if d.AddrGenMode != mode {
-		p.set(d, "addr_gen_mode", fmt.Sprint(mode))
+		p.set(d, "addr_gen_mode", fmt.Sprint(mode), fmt.Sprint(d.AddrGenMode))
 		d.AddrGenMode = mode
 	}
 }
@@ -130,7 +137,7 @@ func (p *planner) remake(d *LinkState, right func(netip.Addr) bool) {
 	p.dropAddresses(d.Index, func(a AddressState) bool {
 		gone := made(a) && !right(a.Prefix.Addr())
 		if gone {
-			p.deleteAddress(a)
+			p.deleteAddress(a, "it is made in another way than wanted")
 		}
 		return gone
 	})

@@ -122,7 +122,7 @@ func (p *planner) clearNames() {
 			continue
 		}
 		if d := p.named(l.name); d != nil && d.Kind != "" && !p.bound[d.Index] && !p.fits(l, d) {
-			p.delete(d)
+			p.delete(d, l)
 		}
 	}
 	for _, d := range p.links {
@@ -164,9 +164,17 @@ func (p *planner) wanted(id string) *LinkState {
 
 // delete plans the end of a device and of what the kernel takes with it: its
 // vlans, its addresses and routes, and its hold on ports.
-func (p *planner) delete(d *LinkState) {
-	p.do(Op{Verb: OpDelete, Link: d.Name})
+func (p *planner) delete(d *LinkState, l *link) {
+	p.do(Op{Verb: OpDelete, Link: d.Name, Why: d.unlike(l)})
 	p.forget(d)
+}
+
+// unlike says why d cannot become l.
+func (d *LinkState) unlike(l *link) string {
+	if d.Kind != string(l.kind) {
+		return "is a " + d.Kind
+	}
+	return fmt.Sprintf("is vlan %d, perhaps of another link", d.VLAN)
 }
 
 func (p *planner) forget(d *LinkState) {
@@ -241,7 +249,7 @@ func (p *planner) aside(d *LinkState) string {
 // rename takes the link down for it: before Linux 6.2 the kernel refuses to
 // rename a link that is up.
 func (p *planner) rename(d *LinkState, name string) {
-	p.down(d)
+	p.down(d, "to change its name")
 	p.do(Op{Verb: OpRename, Link: d.Name, Other: name})
 	p.renameLink(d, name)
 }

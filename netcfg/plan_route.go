@@ -56,12 +56,16 @@ func (p *planner) route(l *link, d *LinkState, want Route) {
 		held = slices.DeleteFunc(slices.Clone(held), func(h RouteState) bool {
 			same := h.Link == index && h.Via == want.Via
 			if same {
-				p.deleteRoute(h)
+				p.deleteRoute(h, "the kernel takes no second one with this next hop")
 			}
 			return same
 		})
 	}
-	p.do(Op{Verb: verb, Link: name, Route: want})
+	why := ""
+	if verb == OpReplaceRoute {
+		why = "another route has its place"
+	}
+	p.do(Op{Verb: verb, Link: name, Route: want, Why: why})
 	p.routes[want.key()] = held
 	p.addRoute(RouteState{Link: index, Proto: ownProto, Route: want})
 }
@@ -82,8 +86,8 @@ func (p *planner) canBe(source netip.Addr) bool {
 	return p.has(source, func(a AddressState) bool { return !a.Tentative && !a.DADFailed })
 }
 
-func (p *planner) deleteRoute(r RouteState) {
-	op := Op{Verb: OpDeleteRoute, Route: r.Route, Proto: r.Proto}
+func (p *planner) deleteRoute(r RouteState, why string) {
+	op := Op{Verb: OpDeleteRoute, Route: r.Route, Proto: r.Proto, Why: why}
 	if d := p.link(r.Link); d != nil {
 		op.Link = d.Name
 	}
@@ -107,14 +111,14 @@ func (p *planner) retire() {
 	for _, d := range p.links {
 		for _, a := range p.addressesOf[d.Index] {
 			if a.Proto == ownProto && !wanted[d.Index] {
-				p.deleteAddress(a)
+				p.deleteAddress(a, "the document does not have it")
 			}
 		}
 	}
 	for _, r := range p.have.Routes {
 		if r.Proto == ownProto && !slices.Contains(p.keep[r.key()], RouteState{Link: r.Link, Route: r.Route}) &&
 			slices.Contains(p.routes[r.key()], r) {
-			p.deleteRoute(r)
+			p.deleteRoute(r, "the document does not have it")
 		}
 	}
 	p.retireRules()
@@ -147,7 +151,7 @@ func (p *planner) retireRules() {
 	for _, h := range p.have.Rules {
 		wanted := slices.ContainsFunc(p.want.links, func(l link) bool { return slices.ContainsFunc(l.rules, h.serves) })
 		if h.Proto == ownProto && !wanted {
-			p.do(Op{Verb: OpDeleteRule, Rule: h.Rule})
+			p.do(Op{Verb: OpDeleteRule, Rule: h.Rule, Why: "the document does not have it"})
 		}
 	}
 }
