@@ -94,9 +94,11 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 		}
 		return err
 	case OpDropAltName, OpAddAltName:
-		typ, flags := netlink.HeaderType(unix.RTM_DELLINKPROP), netlink.Excl|netlink.Append
+		// No flags: what is NLM_F_EXCL elsewhere is NLM_F_BULK in a deletion since
+		// Linux 5.19, and refused in this one.
+		typ, flags := netlink.HeaderType(unix.RTM_DELLINKPROP), netlink.HeaderFlags(0)
 		if op.Verb == OpAddAltName {
-			typ, flags = unix.RTM_NEWLINKPROP, flags|netlink.Create
+			typ, flags = unix.RTM_NEWLINKPROP, netlink.Create|netlink.Excl|netlink.Append
 		}
 		return k.nl.write(ctx, typ, flags, ifInfo(index, 0, 0), func(ae *netlink.AttributeEncoder) {
 			ae.Nested(unix.IFLA_PROP_LIST, func(in *netlink.AttributeEncoder) error {
