@@ -168,7 +168,7 @@ func TestFaultsAreNamed(t *testing.T) {
 	good := r.NodeYAML("n2", ticket, api)
 	bad := strings.NewReplacer(
 		"name: n2", "nmae: n2",
-		"interfaces: [eth0, eth1]", "interfaces: []",
+		"interfaces: [eth0, eth1]", "interfaces: [eth0, eth0]",
 		"mode: active-backup", "mode: 7up",
 		"10.0.2.15/24,", `10.0.2.15/24, 10.0.2.15/24,`,
 	).Replace(good)
@@ -177,10 +177,10 @@ func TestFaultsAreNamed(t *testing.T) {
 	if err := n.PowerOn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	see(t, ctx, n, 0, `node\.yaml:2:1: nmae: `)
-	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0: a bond wants`)
-	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.parameters\.`)
-	see(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.addresses`)
+	read(t, ctx, n, 0, `node\.yaml:2:1: nmae: `)
+	read(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.interfaces\[1\]: `)
+	read(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.parameters\.`)
+	read(t, ctx, n, 0, `node\.yaml:\d+:\d+: network\.bonds\.bond0\.addresses`)
 	see(t, ctx, n, 0, `(?s)parameters    W waiting \d+s, attempt \d+:\s`)
 	if n.Reboots() != 0 {
 		t.Errorf("rebooted %d times over bad parameters", n.Reboots())
