@@ -113,7 +113,7 @@ func TestNode(t *testing.T) {
 	m.wait("is up eth2")
 	m.must(m.SetLink(m.ctx, i, false))
 	m.say("carrier eth2 0")
-	m.wait("carrier eth2 0")
+	m.wait("carrier of eth2 is 0")
 	m.must(m.RemoveNIC(m.ctx, i))
 	m.wait("event remove net eth2")
 

@@ -71,7 +71,7 @@ func obey() {
 		switch cmd, arg, _ := strings.Cut(in.Text(), " "); cmd {
 		case "carrier":
 			link, want, _ := strings.Cut(arg, " ")
-			fmt.Println("carrier", link, waitCarrier(link, want))
+			fmt.Println("carrier of", link, "is", waitCarrier(link, want)) // not what the line echoes
 		case "up":
 			address(arg, nil)
 			fmt.Println("is up", arg)
