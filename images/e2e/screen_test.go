@@ -17,7 +17,8 @@ import (
 
 // TestStatusScreen boots a node with a display, whose agent dies once: a
 // photograph of the screen must tell the stages, the addresses, the crash and
-// what was wrong. Then the power button is pressed, and it must say that.
+// what was wrong. Why a machine stops is not photographed: a healthy node is off
+// 0.2 s after it has said so.
 func TestStatusScreen(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
@@ -33,11 +34,6 @@ func TestStatusScreen(t *testing.T) {
 		"agent crashed: panic: fault: agent-panic", "incarnation 1, stage network",
 		"E agent 1 ended: exit status 2",
 	)
-	see(t, ctx, n, 0, `power button at /dev/input/event`)
-	if err := n.PressPower(ctx); err != nil {
-		t.Fatal(err)
-	}
-	awaitScreen(t, ctx, n, "poweroff: power button")
 }
 
 // awaitScreen wants all texts on the screen at once, soon, and readable.
