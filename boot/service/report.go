@@ -1,0 +1,45 @@
+package service
+
+import "fmt"
+
+// Ref names one incarnation of a service for good: whoever reports on a
+// process says of which, so that nothing that is said late is taken for news of
+// its successor.
+type Ref struct {
+	Boot        string // the kernel's boot id
+	Service     string
+	Incarnation uint64 // counts the starts of Service in this boot
+	Generation  uint64 // of the document its definition is from
+}
+
+// String is a Ref for people: etcd#3.
+func (r Ref) String() string { return fmt.Sprintf("%s#%d", r.Service, r.Incarnation) }
+
+// Verdict is what a monitor has found out.
+type Verdict string
+
+// The verdicts. Gone needs evidence: the process's exit, or the service's own
+// word that it does not know its instances. Unknown is everything else that is
+// not a clear answer; it is tried again, and becomes Gone at the deadline.
+const (
+	Alive   Verdict = "alive"
+	Gone    Verdict = "gone"
+	Unknown Verdict = "unknown"
+)
+
+// Report is a monitor's news of one incarnation, sent when it changes.
+type Report struct {
+	Ref
+	Verdict   Verdict
+	Ready     bool
+	Why       string     // one sentence, for Gone and Unknown: what was asked, what was answered, since when
+	Instances []Instance // that the service serves, or served until it was gone
+}
+
+// Instance is one thing that a service keeps in its memory, by its Identity
+// probe.
+type Instance struct {
+	ID         string
+	Generation uint64 // never falls
+	State      string // the service's own word
+}
