@@ -65,6 +65,7 @@ func (n *Node) findVault(ctx context.Context) error {
 	log := n.logger("config")
 	waiting, cancel := context.WithTimeout(ctx, awaitDisk)
 	defer cancel()
+	n.track.Does("config", "looking for the state partition")
 	p, err := n.partition.mount(waiting)
 	if err != nil {
 		return err
@@ -89,6 +90,7 @@ func (n *Node) findVault(ctx context.Context) error {
 // config on the state partition.
 func (n *Node) recall(ctx context.Context) (state.Config, error) {
 	log := n.logger("config")
+	n.track.Does("config", "unsealing the stored config")
 	left, err := n.init.Kept(ctx)
 	if err != nil {
 		return state.Config{}, err
@@ -130,6 +132,7 @@ func (n *Node) firstKey(ctx context.Context) (state.Config, error) {
 
 // store saves c and leaves it with init for an agent to come.
 func (n *Node) store(ctx context.Context, c state.Config) error {
+	n.track.Does("config", "sealing the config and writing it to the state partition")
 	info, err := n.opened.vault.Save(ctx, c)
 	if err != nil {
 		return err

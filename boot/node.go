@@ -56,6 +56,7 @@ type Node struct {
 	opened    opened                            // config
 	client    *join.Client                      // config
 	member    *join.Membership                  // join
+	known     known                             // of init's, for heartbeats
 
 	changing sync.Mutex // held while the stored config changes
 	upkeep   sync.Map   // names of what keep runs
@@ -75,6 +76,8 @@ func Run(ctx context.Context, o Options) error {
 		bootID:      bootID(),
 	}
 	n.settings = n.readSettings()
+	// Until init says how they died: each agent before this one did.
+	n.known.crashes.Count = uint32(o.Incarnation - 1)
 	if o.Incarnation > 1 {
 		n.logger("agent").Warn("started again after a crash", "incarnation", o.Incarnation)
 	}

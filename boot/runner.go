@@ -33,7 +33,7 @@ const (
 	// the cure.
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 15 * time.Second
-	// repeatWaiting is DESIGN's promise: anything awaited longer is named.
+	// repeatWaiting is the promise to operators: anything awaited longer is named.
 	repeatWaiting = 10 * time.Second
 	// repeatHeld is how often a node that waits for an operator says so.
 	repeatHeld = time.Minute

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,6 +168,29 @@ func TestLastStageGoesOnSayingWhatIsWrong(t *testing.T) {
 	})
 }
 
+// TestSlowStageSaysWhatItIsAt: also a stage that nothing keeps from its work,
+// and of whose steps one takes long.
+func TestSlowStageSaysWhatItIsAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &trace{}
+		stages := []Stage{{Name: "config", Does: "opening it", Patience: 10 * time.Second}}
+		track := NewTracker(stages)
+		stages[0].Run = func(n *Node, ctx context.Context) error {
+			_ = sleep(15*time.Second)(n, ctx)
+			track.Does("config", "writing it")
+			return sleep(10*time.Second)(n, ctx)
+		}
+		r := &runner{stages: stages, track: track, logger: tr.logger}
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"config: start", "config: waiting 10s: still opening it", "config: waiting 20s: still writing it", "config: done in 25s"}
+		if got := tr.lines(); !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestTableIsSound holds the real table: every need is an earlier row.
 func TestTableIsSound(t *testing.T) {
 	seen := map[string]bool{}
@@ -176,7 +200,7 @@ func TestTableIsSound(t *testing.T) {
 				t.Errorf("%s needs %s, which is no earlier stage", s.Name, need)
 			}
 		}
-		if s.Patience <= 0 || s.Run == nil {
+		if s.Patience <= 0 || s.Does == "" || s.Run == nil {
 			t.Errorf("%s is not complete", s.Name)
 		}
 		seen[s.Name] = true

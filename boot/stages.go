@@ -19,20 +19,21 @@ import (
 // it waits for, and after that it is said again every ten seconds at most: a
 // deadline to report, never to give up.
 var Stages = []Stage{
-	{Name: "mounts", Patience: 5 * time.Second, Run: (*Node).mounts},
-	{Name: "modules", Needs: []string{"mounts"}, Patience: 10 * time.Second, Run: (*Node).modules},
-	{Name: "parameters", Needs: []string{"modules"}, Patience: 10 * time.Second, Run: (*Node).parameters},
-	{Name: "network", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).network},
-	{Name: "clock", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).clock},
-	{Name: "config", Needs: []string{"clock"}, Patience: 10 * time.Second, Run: (*Node).config},
-	{Name: "join", Needs: []string{"network", "config"}, Patience: 10 * time.Second, Run: (*Node).join},
-	{Name: "services", Needs: []string{"join"}, Patience: 30 * time.Second, Run: (*Node).services},
-	{Name: "steady", Needs: []string{"services"}, Patience: 10 * time.Second, Run: (*Node).steady},
+	{Name: "mounts", Does: "looking for the kernel's file systems", Patience: 5 * time.Second, Run: (*Node).mounts},
+	{Name: "modules", Does: "loading the drivers that the devices ask for", Needs: []string{"mounts"}, Patience: 10 * time.Second, Run: (*Node).modules},
+	{Name: "parameters", Does: "looking for node.yaml", Needs: []string{"modules"}, Patience: 10 * time.Second, Run: (*Node).parameters},
+	{Name: "network", Does: "making the links what node.yaml says", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).network},
+	{Name: "clock", Does: "setting the clock", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).clock},
+	{Name: "config", Does: "opening what the cluster gave this node", Needs: []string{"clock"}, Patience: 10 * time.Second, Run: (*Node).config},
+	{Name: "join", Does: "joining the cluster", Needs: []string{"network", "config"}, Patience: 10 * time.Second, Run: (*Node).join},
+	{Name: "services", Does: "taking the services over", Needs: []string{"join"}, Patience: 30 * time.Second, Run: (*Node).services},
+	{Name: "steady", Does: "telling what came of the boot", Needs: []string{"services"}, Patience: 10 * time.Second, Run: (*Node).steady},
 }
 
 // Stage is one row of the table.
 type Stage struct {
 	Name     string
+	Does     string // for the console, when it takes long
 	Needs    []string
 	Patience time.Duration
 	Run      func(*Node, context.Context) error

@@ -4,17 +4,58 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/proc"
 )
 
 // askInit bounds what a heartbeat waits for init's numbers. init answers in
-// microseconds; without an answer the heartbeat goes out without them.
+// microseconds; without an answer the heartbeat goes out with the last known.
 const askInit = 2 * time.Second
+
+// known is what init last said of this boot. An init that does not answer in
+// time has not had fewer crashes for it.
+type known struct {
+	mu       sync.Mutex
+	crashes  proc.Crashes
+	lastBoot proc.LastBoot
+	consoles []proc.ConsoleStats
+}
+
+// ask brings up to date what init answers.
+func (k *known) ask(ctx context.Context, init *proc.Client) {
+	crashes, noCrashes := init.Crashes(ctx)
+	lastBoot, noLastBoot := init.LastBoot(ctx)
+	consoles, noConsoles := init.Consoles(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if noCrashes == nil {
+		k.crashes = crashes
+	}
+	if noLastBoot == nil {
+		k.lastBoot = lastBoot
+	}
+	if noConsoles == nil {
+		k.consoles = consoles
+	}
+}
+
+func (k *known) tell(s *clusterv1.NodeStatus) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.AgentCrashes, s.LastCrash = k.crashes.Count, k.crashes.Last
+	s.LastBootEnd, s.LastBootReason = k.lastBoot.End, k.lastBoot.Reason
+	for _, c := range k.consoles {
+		s.Consoles = append(s.Consoles, &clusterv1.ConsoleStatus{
+			Name: c.Name, WrittenBytes: c.WrittenBytes, DroppedLines: c.DroppedLines, Stalled: c.Stalled,
+		})
+	}
+}
 
 // status is the truth that a heartbeat carries.
 func (n *Node) status() *clusterv1.NodeStatus {
@@ -35,19 +76,8 @@ func (n *Node) status() *clusterv1.NodeStatus {
 		s.Addresses = append(s.Addresses, a.String())
 	}
 	s.Links, s.MoreLinks = links(net)
-	if crashes, err := n.init.Crashes(ctx); err == nil {
-		s.AgentCrashes, s.LastCrash = crashes.Count, crashes.Last
-	}
-	if last, err := n.init.LastBoot(ctx); err == nil {
-		s.LastBootEnd, s.LastBootReason = last.End, last.Reason
-	}
-	if consoles, err := n.init.Consoles(ctx); err == nil {
-		for _, c := range consoles {
-			s.Consoles = append(s.Consoles, &clusterv1.ConsoleStatus{
-				Name: c.Name, WrittenBytes: c.WrittenBytes, DroppedLines: c.DroppedLines, Stalled: c.Stalled,
-			})
-		}
-	}
+	n.known.ask(ctx, n.init)
+	n.known.tell(s)
 	return s
 }
 

@@ -27,6 +27,7 @@ type progress struct {
 	cause   string
 	attempt int
 	retryAt time.Time
+	does    string        // what it is at while nothing is wrong
 	lookup  func() string // what a running stage itself says it waits for
 }
 
@@ -44,7 +45,7 @@ func NewTracker(stages []Stage) *Tracker {
 	t := &Tracker{states: map[string]*progress{}, changed: make(chan struct{})}
 	for _, s := range stages {
 		t.order = append(t.order, s.Name)
-		t.states[s.Name] = &progress{}
+		t.states[s.Name] = &progress{does: s.Does}
 	}
 	return t
 }
@@ -79,6 +80,13 @@ func (t *Tracker) Explain(stage string, lookup func() string) {
 	t.update(stage, func(p *progress) { p.lookup = lookup })
 }
 
+// Does says which step of its work a stage is at. It is no change of Now.
+func (t *Tracker) Does(stage, what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.states[stage].does = what
+}
+
 // Await returns when stage is done, or with ctx's error.
 func (t *Tracker) Await(ctx context.Context, stage string) error {
 	for {
@@ -101,7 +109,7 @@ func (t *Tracker) isDone(stage string) (<-chan struct{}, bool) {
 }
 
 func (t *Tracker) begin(stage string) {
-	t.update(stage, func(p *progress) { *p = progress{phase: running, begun: time.Now(), lookup: p.lookup} })
+	t.update(stage, func(p *progress) { *p = progress{phase: running, begun: time.Now(), does: p.does, lookup: p.lookup} })
 }
 
 func (t *Tracker) done(stage string) {
@@ -171,7 +179,7 @@ func (t *Tracker) waiting(stage string) (line string, isHeld bool) {
 	}
 	reason := p.reason()
 	if reason == "" {
-		return fmt.Sprintf("waiting %s: still at work", age), false
+		return fmt.Sprintf("waiting %s: still %s", age, p.does), false
 	}
 	if strings.HasPrefix(reason, "waiting ") {
 		return reason, false // a client of the cluster counts its own tries

@@ -258,7 +258,7 @@ func (l LinkStatus) line() (string, slog.Level) {
 		}
 	}
 	if l.Problem != "" {
-		return line + "; " + l.Problem + "; set right as soon as it can be", slog.LevelWarn
+		return line + "; " + l.Problem + "; watching it", slog.LevelWarn
 	}
 	// Three addresses are what one node has; more are a count.
 	if n := len(addresses); n > 3 {
