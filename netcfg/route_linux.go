@@ -1,0 +1,125 @@
+package netcfg
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func (k *kernel) route(ctx context.Context, index int, op Op) error {
+	r, proto := op.Route, ownProto
+	typ, flags := netlink.HeaderType(unix.RTM_NEWROUTE), netlink.Create|netlink.Excl
+	switch {
+	case op.Verb == OpReplaceRoute:
+		flags = netlink.Create | netlink.Replace
+	case op.Verb == OpDeleteRoute:
+		typ, flags, proto = unix.RTM_DELROUTE, 0, op.Proto
+	case r.To.Addr().Is6():
+		// Beside a router advertisement's route of the same metric.
+		flags = netlink.Create | netlink.Append
+	}
+	return k.nl.write(ctx, typ, flags, rtMsg(r, proto), func(ae *netlink.AttributeEncoder) {
+		if r.To.Bits() > 0 {
+			ae.Bytes(unix.RTA_DST, r.To.Addr().AsSlice())
+		}
+		if r.Via.IsValid() {
+			ae.Bytes(unix.RTA_GATEWAY, r.Via.AsSlice())
+		}
+		if r.From.IsValid() {
+			ae.Bytes(unix.RTA_PREFSRC, r.From.AsSlice())
+		}
+		if index != 0 {
+			ae.Uint32(unix.RTA_OIF, uint32(index))
+		}
+		ae.Nested(unix.RTA_METRICS, func(in *netlink.AttributeEncoder) error {
+			for _, m := range r.metrics() {
+				if m.value != 0 {
+					in.Uint32(m.attr, uint32(m.value))
+				}
+			}
+			return nil
+		})
+		ae.Uint32(unix.RTA_PRIORITY, uint32(r.Metric))
+		ae.Uint32(unix.RTA_TABLE, uint32(r.Table))
+	})
+}
+
+func routeDumpRequest(family byte) []byte {
+	b := make([]byte, unix.SizeofRtMsg)
+	b[0] = family
+	return b
+}
+
+// decodeRoute keeps routes with one next hop at most; others are never ours.
+// What the kernel derives from addresses to receive broadcasts and the like is
+// left out: it is most of the list.
+func decodeRoute(s *State, data []byte) error {
+	if len(data) < unix.SizeofRtMsg {
+		return errShort
+	}
+	kind := int(data[7])
+	if data[5] == unix.RTPROT_KERNEL && kind != unix.RTN_UNICAST && kind != unix.RTN_LOCAL || kind >= len(routeWords) || kind == unix.RTN_UNSPEC {
+		return nil
+	}
+	var r RouteState
+	var to netip.Addr
+	multipath := false
+	err := attributes(data, unix.SizeofRtMsg, func(ad *netlink.AttributeDecoder) {
+		switch ad.Type() {
+		case unix.RTA_DST:
+			to, _ = netip.AddrFromSlice(ad.Bytes())
+		case unix.RTA_GATEWAY:
+			r.Via, _ = netip.AddrFromSlice(ad.Bytes())
+		case unix.RTA_PREFSRC:
+			r.From, _ = netip.AddrFromSlice(ad.Bytes())
+		case unix.RTA_OIF:
+			r.Link = int(ad.Uint32())
+		case unix.RTA_PRIORITY:
+			r.Metric = int(ad.Uint32())
+		case unix.RTA_TABLE:
+			r.Table = int(ad.Uint32())
+		case unix.RTA_MULTIPATH:
+			multipath = true
+		case unix.RTA_METRICS:
+			decodeMetrics(&r.Route, ad)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.Type = routeWords[kind]
+	if r.refuses() {
+		r.Link = 0 // IPv6 says lo
+	} else if multipath || r.Link == 0 {
+		return nil
+	}
+	if !to.IsValid() {
+		to = netip.IPv4Unspecified()
+		if data[0] == unix.AF_INET6 {
+			to = netip.IPv6Unspecified()
+		}
+	}
+	r.To = netip.PrefixFrom(to, int(data[1]))
+	r.Proto, r.Scope = int(data[5]), int(data[6])
+	r.OnLink = binary.NativeEndian.Uint32(data[8:])&unix.RTNH_F_ONLINK != 0
+	s.Routes = append(s.Routes, r)
+	return nil
+}
+
+func decodeMetrics(r *Route, ad *netlink.AttributeDecoder) {
+	nested(ad, func(in *netlink.AttributeDecoder) {
+		switch in.Type() {
+		case unix.RTAX_MTU:
+			r.MTU = int(in.Uint32())
+		case unix.RTAX_ADVMSS:
+			r.AdvertisedMSS = int(in.Uint32())
+		case unix.RTAX_INITCWND:
+			r.CongestionWindow = int(in.Uint32())
+		case unix.RTAX_INITRWND:
+			r.AdvertisedReceive = int(in.Uint32())
+		}
+	})
+}
