@@ -53,6 +53,7 @@ var faults = map[string]func(*Node){
 	"init-stop-late": func(n *Node) { _ = n.init.Fault(context.Background(), "stop-late") },
 	"deaf":           func(n *Node) { n.child("deaf") },
 	"frozen":         func(n *Node) { n.child("frozen"); n.freeze("frozen") },
+	"lost-interrupt": (*Node).loseInterrupt,
 	stormKind:        (*Node).storm,
 }
 
@@ -189,6 +190,25 @@ func (n *Node) once(kind string) {
 	n.logger("fault").Warn(fmt.Sprint("marked, ", err, "; asking init for it"))
 	_ = n.init.Fault(context.Background(), kind) // no answer comes
 	forEver()
+}
+
+// loseInterrupt turns off the first UART's interrupts behind its driver's back,
+// which then waits for one for ever if it was sending. A second of tries surely
+// meets it at that.
+func (n *Node) loseInterrupt() {
+	const interruptEnable = 0x3f8 + 1 // UART_IER of ttyS0, include/uapi/linux/serial_reg.h
+	ports, err := os.OpenFile("/dev/port", os.O_WRONLY, 0)
+	if err != nil {
+		n.logger("fault").Error(err.Error())
+		return
+	}
+	defer ports.Close()
+	for range 50 {
+		if _, err := ports.WriteAt([]byte{0}, interruptEnable); err != nil {
+			n.logger("fault").Error("write I/O port: " + err.Error())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // freeze stops a child: then it hears nothing at all.

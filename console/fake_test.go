@@ -17,6 +17,7 @@ type fakePort struct {
 	rate   float64 // bytes per second; 0: dead
 	err    error   // what every call returns
 	blind  bool    // Queued always says 0, as a pty does
+	asleep float64 // the rate that it goes on with when it is kicked
 	queue  []byte
 	carry  float64
 	last   time.Time
@@ -99,6 +100,16 @@ func (p *fakePort) Close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	return nil
+}
+
+// Kick wakes a port that lost an interrupt.
+func (p *fakePort) Kick() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drain()
+	p.rate += p.asleep
+	p.asleep = 0
+	return p.err
 }
 
 func (p *fakePort) Attach(on bool) error {

@@ -20,6 +20,11 @@ type Keeper interface {
 	Keep() (changed bool, err error)
 }
 
+// Kicker is a Port whose transmitter may sleep though it has work: a UART that
+// lost an interrupt waits for it for ever. Kick has it begin again, and does no
+// harm to one that really cannot send.
+type Kicker interface{ Kick() error }
+
 // Attacher is a Port that the kernel may print to by itself. Attach(false)
 // takes it from the kernel; Attach(true) gives it back if the kernel had it.
 // Unlike a Port's other calls it may block, and is called from a goroutine

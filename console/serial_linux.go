@@ -162,6 +162,21 @@ func (t *tty) Keep() (changed bool, err error) {
 	return true, nil
 }
 
+// Kick implements Kicker. Stopping and starting the output turns the
+// transmitter's interrupt off and on (drivers/tty/serial/8250/8250_port.c,
+// serial8250_stop_tx and _start_tx), and a UART with room answers that with a
+// new one. Another write would not: the driver takes the interrupt for granted
+// while it is on.
+func (t *tty) Kick() error {
+	if err := unix.IoctlSetInt(t.fd, unix.TCXONC, unix.TCOOFF); err != nil {
+		return fmt.Errorf("stop output: %w", err)
+	}
+	if err := unix.IoctlSetInt(t.fd, unix.TCXONC, unix.TCOON); err != nil {
+		return fmt.Errorf("start output: %w", err)
+	}
+	return nil
+}
+
 // Attach implements Attacher: /sys/class/tty/NAME/console takes Y and N.
 func (t *tty) Attach(on bool) error {
 	if !t.kernel {

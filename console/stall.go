@@ -26,6 +26,9 @@ func (w *writer) probe(now time.Time, drained bool) (time.Duration, error) {
 		drained = n > 0
 	}
 	if !drained {
+		if k, ok := w.port.(Kicker); ok {
+			_ = k.Kick() // a device that is going: the next write meets that
+		}
 		return probeEvery, nil
 	}
 	w.resume(now)

@@ -42,6 +42,23 @@ func TestDeadThenRevived(t *testing.T) {
 	})
 }
 
+// TestLostInterrupt: a transmitter that fell asleep is woken within seconds.
+func TestLostInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		port := newFakePort(0)
+		port.asleep = 11520
+		b := newBench(t, port, Options{})
+		defer b.close()
+		b.log.Append("x", Info, "to be seen")
+		time.Sleep(stallAfter + 3*probeEvery)
+		if text := b.port.text(); b.stats().Stalled || !strings.Contains(text, "took nothing for") {
+			t.Errorf("stalled %t, shown %q", b.stats().Stalled, text)
+		}
+		b.settle()
+		checkExact(t, b, "x")
+	})
+}
+
 func TestBlindPortStallsAndRevives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		port := newFakePort(0)

@@ -188,6 +188,18 @@ func (l serialLine) check(t *testing.T, ctx context.Context, n *rack.Node, flood
 	atRest(t, ctx, n)
 }
 
+// TestLostInterrupt has a UART that lost an interrupt in the middle of its work:
+// its driver waits for it, and the console must not.
+func TestLostInterrupt(t *testing.T) {
+	r, ctx := newRack(t)
+	start(t, ctx, r)
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{bench.Limited(960)},
+		Append: "reveille.fault=flood@modules,lost-interrupt@join reveille.show=svc/flood"})
+	boot(t, ctx, n, "")
+	see(t, ctx, n, 0, `-- ttyS0 took nothing for [1-9]s --`)
+	see(t, ctx, n, 0, `steady        S n1 is a member`)
+}
+
 // TestLateConsole has a console on the command line whose driver is a module:
 // it is not there when init looks for consoles, and comes with the modules.
 func TestLateConsole(t *testing.T) {
