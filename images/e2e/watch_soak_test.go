@@ -31,40 +31,34 @@ const (
 var watched = regexp.MustCompile(`^watch: cpu ([0-9.]+) % \(.*\), longest D (\d+) ms in (\S*)$`)
 
 // atRest watches init for a while after the boot, and the flood, are over: it
-// must take next to nothing, and must never have waited in a driver.
+// must take next to nothing, and must never have waited in a driver. Whoever
+// reads the log makes init work, so nobody does meanwhile.
 func atRest(t *testing.T, ctx context.Context, n *rack.Node) {
 	t.Helper()
-	for {
-		loads, longest, where := watch(records(t, ctx, n))
-		if len(loads) < restfulFor {
-			after(ctx, time.Second)
-			if ctx.Err() != nil {
-				t.Fatalf("init is watched no more: %v", ctx.Err())
-			}
-			continue
+	log := records(t, ctx, n)
+	began := seconds(log[len(log)-1].UptimeSeconds)
+	after(ctx, (restfulFor+1)*watchWindow)
+	loads, longest, where := watch(records(t, ctx, n), began)
+	for ; len(loads) < restfulFor && ctx.Err() == nil; loads, longest, where = watch(records(t, ctx, n), began) {
+		after(ctx, watchWindow)
+	}
+	t.Logf("init takes %v %% of a processor, longest in D state %s in %s", loads, longest, where)
+	if len(loads) < restfulFor {
+		t.Fatalf("init is watched no more: %v", ctx.Err())
+	}
+	if longest > inDriver {
+		t.Errorf("a thread of init was in D state for %s in %s", longest, where)
+	}
+	for _, load := range loads {
+		if load > idle {
+			t.Errorf("init takes %.1f %% of a processor", load)
 		}
-		t.Logf("init takes %v %% of a processor, longest in D state %s in %s", loads, longest, where)
-		if longest > inDriver {
-			t.Errorf("a thread of init was in D state for %s in %s", longest, where)
-		}
-		for _, load := range loads {
-			if load > idle {
-				t.Errorf("init takes %.1f %% of a processor", load)
-			}
-		}
-		return
 	}
 }
 
-// watch is what init took in each window at rest, in percent, and the longest
+// watch is what init took in each window since then, in percent, and the longest
 // that one of its threads was in D state in the whole boot, and where.
-func watch(log []operator.Record) (loads []float64, longest time.Duration, where string) {
-	var busy time.Duration // until then
-	for _, r := range log {
-		if r.Origin == floodOrigin || r.Origin == "steady" && r.Level == "stage" {
-			busy = seconds(r.UptimeSeconds)
-		}
-	}
+func watch(log []operator.Record, since time.Duration) (loads []float64, longest time.Duration, where string) {
 	for _, r := range log {
 		m := watched.FindStringSubmatch(r.Text)
 		if m == nil {
@@ -74,7 +68,7 @@ func watch(log []operator.Record) (loads []float64, longest time.Duration, where
 		if d := time.Duration(ms) * time.Millisecond; d > longest {
 			longest, where = d, m[3]
 		}
-		if load, _ := strconv.ParseFloat(m[1], 64); seconds(r.UptimeSeconds)-watchWindow > busy {
+		if load, _ := strconv.ParseFloat(m[1], 64); seconds(r.UptimeSeconds)-watchWindow > since {
 			loads = append(loads, load)
 		}
 	}
