@@ -15,9 +15,10 @@ import (
 // listed may import nothing of ours, so a new room begins with its arrow here.
 var arrows = map[string][]string{
 	"reveille/console":                    {},
-	"reveille/netcfg":                     {"reveille/netcfg/dhcp4", "reveille/netcfg/dhcp6"},
-	"reveille/netcfg/dhcp4":               {},
-	"reveille/netcfg/dhcp6":               {},
+	"reveille/netcfg":                     {"reveille/netcfg/dhcp", "reveille/netcfg/dhcp4", "reveille/netcfg/dhcp6"},
+	"reveille/netcfg/dhcp":                {},
+	"reveille/netcfg/dhcp4":               {"reveille/netcfg/dhcp"},
+	"reveille/netcfg/dhcp6":               {"reveille/netcfg/dhcp"},
 	"reveille/tpm":                        {},
 	"reveille/tpm/tpmtest":                {"reveille/tpm"},
 	"reveille/boot/proc":                  {},

@@ -57,7 +57,7 @@ type link struct {
 	token    netip.Addr // interface identifier in its lower 64 bits; invalid for none
 	privacy  *bool      // temporary addresses, and preferred (RFC 8981); nil leaves it
 
-	dhcp4, dhcp6 *dhcp // nil: no DHCP
+	dhcp4, dhcp6 *dhcpWish // nil: no DHCP
 	dhcpID       dhcpID
 
 	leaseOf    string          // id of the entry that this link is one interface of
@@ -149,8 +149,8 @@ type Rule struct {
 	TOS      int          `yaml:"tos"`  // 0 for any
 }
 
-// dhcp is what a lease is used for (netplan's dhcp4-overrides, dhcp6-overrides).
-type dhcp struct {
+// dhcpWish is what a lease is used for (netplan's dhcp4-overrides, dhcp6-overrides).
+type dhcpWish struct {
 	useDNS, useNTP, useMTU, useRoutes bool // all true unless overridden
 
 	useDomains   bool   // search the lease's domains; false by default

@@ -53,7 +53,7 @@ func (w leaseWait) text() string {
 }
 
 // dhcp is what a lease of a version is used for, nil when none is wanted.
-func (l *link) dhcp(six bool) *dhcp {
+func (l *link) dhcp(six bool) *dhcpWish {
 	if six {
 		return l.dhcp6
 	}

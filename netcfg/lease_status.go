@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"reveille/netcfg/dhcp"
 )
 
 // LeaseStatus is DHCP of one version on one interface.
@@ -74,3 +76,18 @@ func clock(now time.Time, at, since time.Duration) time.Time {
 	}
 	return now.Add(at - since).Round(time.Second)
 }
+
+// statusOfClient is a client's status for the keeper; l is its lease.
+func statusOfClient[Lease any](s dhcp.Status[Lease], l *lease, now time.Duration) clientStatus {
+	out := clientStatus{lease: l, state: string(s.State), attempts: s.Attempt, dropped: s.Dropped}
+	if s.Lease != nil {
+		out.kept = s.Lease
+	}
+	out.waiting.reason, out.waiting.detail = s.Waiting(now)
+	out.waiting.soon = out.waiting.reason != "" && s.Problem == "" && s.Attempt <= soonAttempts
+	return out
+}
+
+// soonAttempts is how many messages may go unanswered before a wait is worth a
+// line: a switch that just brought the port up drops the first two.
+const soonAttempts = 3

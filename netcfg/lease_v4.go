@@ -97,7 +97,7 @@ func (id identity) clientID(by dhcpID) []byte {
 }
 
 // hostname is the name that the client sends, "" for none.
-func (o *dhcp) name(own string) string {
+func (o *dhcpWish) name(own string) string {
 	switch {
 	case !o.sendHostname:
 		return ""
@@ -138,15 +138,5 @@ func (c clientV4) close() { c.Close() }
 
 func (c clientV4) status(now time.Duration) clientStatus {
 	s := c.Status()
-	out := clientStatus{lease: leaseOfV4(s.Lease), state: string(s.State), attempts: s.Attempt, dropped: s.Dropped}
-	if s.Lease != nil {
-		out.kept = s.Lease
-	}
-	out.waiting.reason, out.waiting.detail = s.Waiting(now)
-	out.waiting.soon = out.waiting.reason != "" && s.Problem == "" && s.Attempt <= soonAttempts
-	return out
+	return statusOfClient(s, leaseOfV4(s.Lease), now)
 }
-
-// soonAttempts is how many messages may go unanswered before a wait is worth a
-// line: a switch that just brought the port up drops the first two.
-const soonAttempts = 3

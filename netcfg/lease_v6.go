@@ -56,13 +56,7 @@ func (c clientV6) conflict(ip netip.Addr) { c.Conflict(ip) }
 
 func (c clientV6) status(now time.Duration) clientStatus {
 	s := c.Status()
-	out := clientStatus{lease: leaseOfV6(s.Lease), state: string(s.State), attempts: s.Attempt, dropped: s.Dropped}
-	if s.Lease != nil {
-		out.kept = s.Lease
-	}
-	out.waiting.reason, out.waiting.detail = s.Waiting(now)
-	out.waiting.soon = out.waiting.reason != "" && s.Problem == "" && s.Attempt <= soonAttempts
-	return out
+	return statusOfClient(s, leaseOfV6(s.Lease), now)
 }
 
 // stateless reports whether the link's routers give addresses themselves and

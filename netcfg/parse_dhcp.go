@@ -3,14 +3,14 @@ package netcfg
 import "strings"
 
 // defaultDHCP is what a lease is used for without overrides, as netplan has it.
-var defaultDHCP = dhcp{
+var defaultDHCP = dhcpWish{
 	useDNS: true, useNTP: true, useMTU: true, useRoutes: true,
 	sendHostname: true, metric: -1,
 }
 
 // readDHCP reads dhcp4 or dhcp6 and its overrides, which are checked also when
 // there is no DHCP.
-func readDHCP(m Mapping, key string) *dhcp {
+func readDHCP(m Mapping, key string) *dhcpWish {
 	d := readOverrides(m.Get(key + "-overrides"))
 	if !m.Get(key).Bool() {
 		return nil
@@ -18,7 +18,7 @@ func readDHCP(m Mapping, key string) *dhcp {
 	return &d
 }
 
-func readOverrides(v Value) dhcp {
+func readOverrides(v Value) dhcpWish {
 	m := v.Mapping(dhcpKeys)
 	d := defaultDHCP
 	for key, use := range map[string]*bool{

@@ -1,13 +1,9 @@
 package dhcp4
 
 import (
-	"math"
 	"net/netip"
 	"time"
 )
-
-// Forever is the expiry of a lease without end (RFC 2131, section 3.3).
-const Forever = time.Duration(math.MaxInt64)
 
 // Lease is what a server granted. It is never changed once made.
 type Lease struct {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"reveille/netcfg/dhcp"
 )
 
 // Config is what a client says of itself.
@@ -17,12 +19,12 @@ type Config struct {
 }
 
 // State is where a client is (RFC 2131, figure 5).
-type State string
+type State = dhcp.State
 
 // The states. Off is a link without carrier; Checking is between the
 // acknowledgement and the use of an address (RFC 2131, section 4.4.1).
 const (
-	Off        State = "off"
+	Off              = dhcp.Off
 	Init       State = "init"
 	Selecting  State = "selecting"
 	Requesting State = "requesting"
@@ -33,9 +35,10 @@ const (
 	Rebooting  State = "rebooting"
 )
 
-// holds reports whether the state's address is in use. Off may hold one.
-func (s State) holds() bool {
-	return s == Bound || s == Renewing || s == Rebinding || s == Rebooting
+// holds reports whether the address of the machine's state is in use. Off may
+// hold one.
+func (m *Machine) holds() bool {
+	return m.state == Bound || m.state == Renewing || m.state == Rebinding || m.state == Rebooting
 }
 
 // Action is what the client must do: a Send, a Probe or an Announce.
@@ -116,7 +119,14 @@ func (m *Machine) Resume(now time.Duration) []Action {
 }
 
 // Down says that the link lost its carrier. Its lease goes on.
-func (m *Machine) Down() { m.enter(Off, Forever) }
+func (m *Machine) Down() { m.enter(Off, dhcp.Forever) }
+
+// Status is the state now.
+func (m *Machine) Status() dhcp.Status[Lease] {
+	return dhcp.Status[Lease]{
+		State: m.state, Lease: m.lease, Attempt: m.attempt, Since: m.since, Problem: m.problem, Dropped: m.dropped,
+	}
+}
 
 // Next is when Tick must be called at the latest.
 func (m *Machine) Next() time.Duration {
@@ -187,7 +197,7 @@ func (m *Machine) Tick(now time.Duration) []Action {
 	case Rebooting:
 		return m.reboot(now)
 	}
-	m.next = Forever
+	m.next = dhcp.Forever
 	return nil
 }
 
@@ -226,7 +236,7 @@ func (m *Machine) expire(now time.Duration) {
 	l := m.lease
 	m.lease = nil
 	m.problem = fmt.Sprintf("the lease of %s from %s ended without a renewal", l.Address.Addr(), l.Server)
-	if m.state.holds() {
+	if m.holds() {
 		m.attempt, m.since = 0, now
 		m.restart(now, 0)
 	}
@@ -236,7 +246,7 @@ func (m *Machine) expire(now time.Duration) {
 func (m *Machine) send(now time.Duration, d *dhcpv4.DHCPv4) []Action {
 	m.tries++
 	m.sent, m.next = now, now+m.backoff(now)
-	if !m.state.holds() {
+	if !m.holds() {
 		m.attempt++
 		// Some servers and relays send to the address that they offer, some
 		// switches and NICs drop what is not yet ours: after two tries ask
@@ -318,7 +328,7 @@ func (m *Machine) hold(l *Lease) {
 	m.lease, m.offer = l, nil
 	m.attempt, m.refused, m.problem = 0, 0, ""
 	renew := l.Renew
-	if renew != Forever {
+	if renew != dhcp.Forever {
 		// Up to a twentieth earlier: nodes that booted as one must not
 		// renew as one.
 		renew -= time.Duration(m.rnd.Int64N(int64(renew-l.Start)/20 + 1))

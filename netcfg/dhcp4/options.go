@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"reveille/netcfg/dhcp"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (l *Lease) times(r *reply) error {
 	case !ok:
 		return errors.New("it has no lease time")
 	case whole == infinite*time.Second:
-		l.Renew, l.Rebind, l.Expire = Forever, Forever, Forever
+		l.Renew, l.Rebind, l.Expire = dhcp.Forever, dhcp.Forever, dhcp.Forever
 		return nil
 	case whole < minLease:
 		return fmt.Errorf("a lease of %s is too short to renew", whole)

@@ -3,6 +3,7 @@ package dhcp4
 import (
 	"net"
 	"net/netip"
+	"reveille/netcfg/dhcp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +96,7 @@ func TestLeaseTimes(t *testing.T) {
 			t.Errorf("%s: %s %s %s", c.name, l.Renew-l.Start, l.Rebind-l.Start, l.Expire-l.Start)
 		}
 	}
-	if l := leaseFrom(t, dhcpv4.OptIPAddressLeaseTime(infinite*sec), dhcpv4.OptRenewTimeValue(5*sec)); l.Renew != Forever || l.Expire != Forever {
+	if l := leaseFrom(t, dhcpv4.OptIPAddressLeaseTime(infinite*sec), dhcpv4.OptRenewTimeValue(5*sec)); l.Renew != dhcp.Forever || l.Expire != dhcp.Forever {
 		t.Errorf("infinite: %+v", l)
 	}
 }

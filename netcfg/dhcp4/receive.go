@@ -93,7 +93,7 @@ func (m *Machine) refusedBy(now time.Duration, r *reply) {
 	case m.state == Requesting && r.server == m.offer.Server:
 		m.problem = why + m.offer.Address.Addr().String()
 		m.refuse(now)
-	case m.state.holds() && m.state != Bound && r.server == m.lease.Server:
+	case m.holds() && m.state != Bound && r.server == m.lease.Server:
 		m.lose(now, why+m.lease.Address.Addr().String())
 	case m.state == Rebooting:
 		m.foreign = true

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
+	"reveille/netcfg/dhcp"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func FuzzReceive(f *testing.F) {
 		s := newScript(t, nil)
 		s.up()
 		for range 1 + steps%64 {
-			if s.run(time.Hour); s.m.Next() == Forever {
+			if s.run(time.Hour); s.m.Next() == dhcp.Forever {
 				break
 			}
 			own := append([]byte{}, b...)
@@ -97,7 +98,7 @@ func FuzzReceive(f *testing.F) {
 			if l := s.m.lease; l != nil && (l.Expire <= s.now || l.Renew > l.Rebind || l.Rebind > l.Expire || !l.Address.IsValid()) {
 				t.Fatalf("lease %+v at %s", l, s.now)
 			}
-			if s.m.state.holds() != (s.m.lease != nil) {
+			if s.m.holds() != (s.m.lease != nil) {
 				t.Fatalf("state %s with lease %v", s.m.state, s.m.lease)
 			}
 		}

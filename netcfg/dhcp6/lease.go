@@ -1,13 +1,9 @@
 package dhcp6
 
 import (
-	"math"
 	"net/netip"
 	"time"
 )
-
-// Forever is the end of what has none (RFC 8415, section 7.7).
-const Forever = time.Duration(math.MaxInt64)
 
 // Lease is what a server granted. It is never changed once made. One without
 // addresses is the answer to an information-request.
@@ -20,7 +16,7 @@ type Lease struct {
 	Start      time.Duration // when the request was sent
 	Renew      time.Duration // T1
 	Rebind     time.Duration // T2
-	Expire     time.Duration // of the last address; Forever without any
+	Expire     time.Duration // of the last address; dhcp.Forever without any
 	unassigned bool          // the server gave no address in an IA that was asked for
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv6"
+
+	"reveille/netcfg/dhcp"
 )
 
 // Config is what a client says of itself and wants.
@@ -16,12 +18,12 @@ type Config struct {
 }
 
 // State is where a client is.
-type State string
+type State = dhcp.State
 
 // The states are named after the message that is sent in them (RFC 8415,
 // section 18.2). Off is a link without carrier.
 const (
-	Off        State = "off"
+	Off              = dhcp.Off
 	Starting   State = "starting"
 	Soliciting State = "soliciting"
 	Requesting State = "requesting"
@@ -60,7 +62,7 @@ type Machine struct {
 // NewMachine is a client of a link without carrier. lease is one that is still
 // in use, of an earlier run of this program; nil for none.
 func NewMachine(cfg Config, lease *Lease, rnd *rand.Rand) *Machine {
-	m := &Machine{cfg: cfg, rnd: rnd, state: Off, lease: lease, next: Forever}
+	m := &Machine{cfg: cfg, rnd: rnd, state: Off, lease: lease, next: dhcp.Forever}
 	m.duid = &dhcpv6.DUIDOpaque{}
 	if d, err := dhcpv6.DUIDFromBytes(cfg.DUID); err == nil {
 		m.duid = d
@@ -93,7 +95,14 @@ func (m *Machine) Resume(now time.Duration, stateless bool) []*dhcpv6.Message {
 }
 
 // Down says that the link lost its carrier. Its lease goes on.
-func (m *Machine) Down() { m.begin(Off, Forever) }
+func (m *Machine) Down() { m.begin(Off, dhcp.Forever) }
+
+// Status is the state now.
+func (m *Machine) Status() dhcp.Status[Lease] {
+	return dhcp.Status[Lease]{
+		State: m.state, Lease: m.lease, Attempt: m.attempt, Since: m.since, Problem: m.problem, Dropped: m.dropped,
+	}
+}
 
 // Next is when Tick must be called at the latest.
 func (m *Machine) Next() time.Duration {
@@ -172,7 +181,7 @@ func (m *Machine) Tick(now time.Duration) []*dhcpv6.Message {
 		}
 	case Rebinding, Informing:
 	default:
-		m.next = Forever
+		m.next = dhcp.Forever
 		return nil
 	}
 	return m.send(now)
@@ -246,7 +255,7 @@ func (m *Machine) hold(l *Lease) {
 	m.lease, m.offer = l, nil
 	m.attempt, m.problem = 0, ""
 	renew := l.Renew
-	if renew != Forever {
+	if renew != dhcp.Forever {
 		// Up to a twentieth earlier: nodes that booted as one must not renew
 		// as one.
 		renew -= time.Duration(m.rnd.Int64N(int64(renew-l.Start)/20 + 1))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"reveille/netcfg/dhcp"
 	"slices"
 	"strings"
 	"testing"
@@ -320,7 +321,7 @@ func TestStateless(t *testing.T) {
 		t.Error("asked for an address")
 	}
 	s.receive(answer(ask, reply, server1, dhcpv6.OptDNS(net.ParseIP("2001:db8::53")), dhcpv6.OptInformationRefreshTime(time.Second)))
-	if s.state(Bound); len(s.m.lease.DNS) != 1 || s.m.lease.Renew != s.now+refreshLeast || s.m.lease.Expire != Forever {
+	if s.state(Bound); len(s.m.lease.DNS) != 1 || s.m.lease.Renew != s.now+refreshLeast || s.m.lease.Expire != dhcp.Forever {
 		t.Errorf("lease %+v", s.m.lease)
 	}
 	s.run(time.Hour)
@@ -355,7 +356,7 @@ func TestAbsurdLifetimes(t *testing.T) {
 		got := "none"
 		if l := s.m.lease; l != nil {
 			in := func(at time.Duration) string {
-				if at == Forever {
+				if at == dhcp.Forever {
 					return "never"
 				}
 				return fmt.Sprint(int64((at - l.Start) / sec))
@@ -379,7 +380,7 @@ func FuzzReceive(f *testing.F) {
 		s := newScript(t, nil)
 		s.out = s.m.Up(s.now, steps%2 == 1)
 		for range 1 + steps%64 {
-			if s.run(time.Hour); s.m.Next() == Forever {
+			if s.run(time.Hour); s.m.Next() == dhcp.Forever {
 				break
 			}
 			own := append([]byte{}, b...)
@@ -387,7 +388,7 @@ func FuzzReceive(f *testing.F) {
 				copy(own[1:4], s.m.xid[:])
 			}
 			s.m.Receive(s.now, own, from)
-			if l := s.m.lease; l != nil && (l.Expire <= s.now && l.Expire != 0 || l.Renew > l.Rebind && l.Rebind != Forever) {
+			if l := s.m.lease; l != nil && (l.Expire <= s.now && l.Expire != 0 || l.Renew > l.Rebind && l.Rebind != dhcp.Forever) {
 				t.Fatalf("lease %+v at %s", l, s.now)
 			}
 		}

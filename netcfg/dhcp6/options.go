@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reveille/netcfg/dhcp"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func leaseOf(d *dhcpv6.Message, from netip.Addr, iaid [4]byte, start time.Durati
 	l := &Lease{
 		Server: d.Options.ServerID().ToBytes(), From: from, Start: start,
 		DNS: addresses(d.Options.DNS()), NTP: addresses(append(d.Options.NTPServers(), d.Options.SNTP()...)),
-		Renew: Forever, Rebind: Forever, Expire: Forever,
+		Renew: dhcp.Forever, Rebind: dhcp.Forever, Expire: dhcp.Forever,
 	}
 	if labels := d.Options.DomainSearchList(); labels != nil {
 		l.Search = domains(labels.Labels)
@@ -95,7 +96,7 @@ func (l *Lease) take(ia *dhcpv6.OptIANA) error {
 	if err := check(ia.Options.Status()); err != nil {
 		return err
 	}
-	shortest := Forever
+	shortest := dhcp.Forever
 	l.Expire = 0
 	for _, a := range ia.Options.Addresses() {
 		ip, _ := netip.AddrFromSlice(a.IPv6Addr)
@@ -121,7 +122,7 @@ func (l *Lease) take(ia *dhcpv6.OptIANA) error {
 
 func (l *Lease) after(d time.Duration) time.Duration {
 	if d == infinite {
-		return Forever
+		return dhcp.Forever
 	}
 	return l.Start + d
 }
@@ -134,7 +135,7 @@ func (l *Lease) times(ia *dhcpv6.OptIANA, shortest time.Duration) {
 	if ordered {
 		return
 	}
-	if l.Renew, l.Rebind = Forever, Forever; shortest != Forever {
+	if l.Renew, l.Rebind = dhcp.Forever, dhcp.Forever; shortest != dhcp.Forever {
 		span := shortest - l.Start
 		l.Renew, l.Rebind = l.Start+span/2, l.Start+span/5*4
 	}

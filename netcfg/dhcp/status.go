@@ -1,12 +1,23 @@
-package dhcp4
+package dhcp
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
+// State is where a client is, in the words of its protocol's RFC.
+type State string
+
+// Off is a link without carrier.
+const Off State = "off"
+
+// Forever is the end of what has none (RFC 2131, section 3.3; RFC 8415,
+// section 7.7).
+const Forever = time.Duration(math.MaxInt64)
+
 // Status is a client's state for a reader.
-type Status struct {
+type Status[Lease any] struct {
 	State   State
 	Lease   *Lease        // in use; nil for none
 	Attempt int           // messages sent since there is no lease
@@ -15,14 +26,9 @@ type Status struct {
 	Dropped int           // messages that were malformed or of no use
 }
 
-// Status is the state now.
-func (m *Machine) Status() Status {
-	return Status{m.state, m.lease, m.attempt, m.since, m.problem, m.dropped}
-}
-
 // Waiting says why there is no lease, and the part of it that changes while
 // the reason stays; "" when there is one or nobody asks.
-func (s Status) Waiting(now time.Duration) (reason, detail string) {
+func (s Status[Lease]) Waiting(now time.Duration) (reason, detail string) {
 	if s.Lease != nil || s.State == Off {
 		return "", ""
 	}

@@ -1,0 +1,95 @@
+package dhcp
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// clock is a machine that says the time every hour.
+type clock struct {
+	next time.Duration
+	off  bool
+}
+
+func (m *clock) Tick(now time.Duration) []time.Duration {
+	if m.off || now < m.next {
+		return nil
+	}
+	m.next = now + time.Hour
+	return []time.Duration{now}
+}
+func (m *clock) Next() time.Duration {
+	if m.off {
+		return Forever
+	}
+	return m.next
+}
+func (m *clock) Down()                         { m.off = true }
+func (m *clock) Status() Status[time.Duration] { return Status[time.Duration]{State: "on"} }
+func (m *clock) up(now time.Duration) []time.Duration {
+	m.off, m.next = false, now+time.Hour
+	return []time.Duration{now}
+}
+
+type wire struct {
+	sent   []time.Duration
+	closed chan struct{}
+	fault  error
+}
+
+func (w *wire) Close() error { close(w.closed); return nil }
+
+var errCable = errors.New("no cable")
+
+func TestClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		now := func() time.Duration { return time.Since(start) }
+		c := NewClient(&clock{off: true}, now, func() {}, func(w *wire, at time.Duration) error {
+			w.sent = append(w.sent, at)
+			return w.fault
+		})
+		defer c.Close()
+		m := c.machine.(*clock)
+		var heard func(func(time.Duration) []time.Duration)
+		up := func() *wire {
+			w := &wire{closed: make(chan struct{})}
+			c.Up(w, m.up, func(h func(func(time.Duration) []time.Duration)) { heard = h; <-w.closed })
+			synctest.Wait()
+			return w
+		}
+		first := up()
+		time.Sleep(2*time.Hour + time.Minute) // of the bubble
+		synctest.Wait()
+		if want := []time.Duration{0, time.Hour, 2 * time.Hour}; !slices.Equal(first.sent, want) {
+			t.Errorf("sent %v, want %v", first.sent, want)
+		}
+
+		late := heard
+		second := up()
+		<-first.closed
+		late(func(now time.Duration) []time.Duration { return []time.Duration{-1} })
+		if len(first.sent) != 3 || len(second.sent) != 1 {
+			t.Errorf("a packet of a link that is closed was answered: %v, %v", first.sent, second.sent)
+		}
+
+		second.fault = errCable
+		c.Event(func(time.Duration) []time.Duration { return []time.Duration{1} })
+		if s := c.Status(); s.Problem != errCable.Error() {
+			t.Errorf("status %+v", s)
+		}
+
+		c.Close()
+		<-second.closed
+		closed := up()
+		<-closed.closed
+		time.Sleep(48 * time.Hour)
+		synctest.Wait()
+		if len(second.sent) != 2 || len(closed.sent) != 0 {
+			t.Errorf("sent after the end: %v, %v", second.sent, closed.sent)
+		}
+	})
+}
