@@ -48,7 +48,7 @@ func (b books) balance(failed bool) bool {
 func (l serialLine) awaitBooks(t *testing.T, ctx context.Context, n *rack.Node, port int, flood bool) {
 	t.Helper()
 	for end := time.Now().Add(bootTime); ; after(ctx, time.Second) {
-		b := reckon(records(t, ctx, n), string(n.Port(port).Bytes()), flood)
+		b := reckon(records(t, ctx, n), l.shown(n, port), flood)
 		strange := len(b.strange) > 0 && !(l.cut && port == 0) // or the last line is under way
 		switch {
 		case !strange && b.balance(l.fails && port == 0):
@@ -59,6 +59,18 @@ func (l serialLine) awaitBooks(t *testing.T, ctx context.Context, n *rack.Node, 
 			return
 		}
 	}
+}
+
+// firstLine is the first that init shows on a console.
+const firstLine = "init          I reveille "
+
+// shown is what a port was sent by init.
+func (l serialLine) shown(n *rack.Node, port int) string {
+	text := string(n.Port(port).Bytes())
+	if at := strings.Index(text, firstLine); l.echoes && port == 0 && at >= 0 {
+		return text[strings.LastIndexByte(text[:at], '['):]
+	}
+	return text
 }
 
 func records(t *testing.T, ctx context.Context, n *rack.Node) []operator.Record {

@@ -31,6 +31,8 @@ type serialLine struct {
 	cut bool
 	// fails: the kernel answers errors for a while.
 	fails bool
+	// echoes: the kernel answers what is typed until init has the port.
+	echoes bool
 	// dead until the test has the far end read again.
 	dead bool
 }
@@ -47,7 +49,7 @@ var serialLines = []serialLine{
 	{name: "XOFF", do: func(ctx context.Context, n *rack.Node) error {
 		return typeOn(ctx, n, time.Second, func() []byte { return []byte{0x13} })
 	}},
-	{name: "random bytes", do: func(ctx context.Context, n *rack.Node) error {
+	{name: "random bytes", echoes: true, do: func(ctx context.Context, n *rack.Node) error {
 		return typeOn(ctx, n, 50*time.Millisecond, func() []byte {
 			noise := make([]byte, 64)
 			for i := range noise {
