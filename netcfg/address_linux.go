@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,15 +14,15 @@ import (
 const ifaProto = 11
 
 func (k *kernel) address(ctx context.Context, index int, op Op) error {
-	typ, flags := netlink.HeaderType(unix.RTM_NEWADDR), netlink.Create|netlink.Excl
+	typ, flags := uint16(unix.RTM_NEWADDR), uint16(unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	switch op.Verb {
 	case OpReplaceAddress:
-		flags = netlink.Replace
+		flags = unix.NLM_F_REPLACE
 	case OpDeleteAddress:
 		typ, flags = unix.RTM_DELADDR, 0
 	}
 	addr := op.Address.Addr()
-	return k.nl.write(ctx, typ, flags, ifAddr(op.Address, index), func(ae *netlink.AttributeEncoder) {
+	return k.nl.write(ctx, typ, flags, ifAddr(op.Address, index), func(ae *attrs) {
 		ae.Bytes(unix.IFA_LOCAL, addr.AsSlice())
 		ae.Bytes(unix.IFA_ADDRESS, addr.AsSlice())
 		if op.Verb == OpDeleteAddress {
@@ -62,21 +61,21 @@ func broadcast(p netip.Prefix) (netip.Addr, bool) {
 func decodeAddress(s *State, data []byte) error {
 	var a AddressState
 	var local, peer netip.Addr
-	var flags uint32
-	err := attributes(data, unix.SizeofIfAddrmsg, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
+	var flags int
+	err := attributes(data, unix.SizeofIfAddrmsg, func(ad attribute) {
+		switch ad.Type {
 		case unix.IFA_LOCAL:
-			local, _ = netip.AddrFromSlice(ad.Bytes())
+			local, _ = netip.AddrFromSlice(ad.data)
 		case unix.IFA_ADDRESS:
-			peer, _ = netip.AddrFromSlice(ad.Bytes())
+			peer, _ = netip.AddrFromSlice(ad.data)
 		case unix.IFA_FLAGS:
-			flags = ad.Uint32()
+			flags = ad.number()
 		case unix.IFA_LABEL:
-			a.Label = ad.String()
+			a.Label = ad.text()
 		case ifaProto:
-			a.Proto = int(ad.Uint8())
+			a.Proto = ad.number()
 		case unix.IFA_CACHEINFO:
-			if info := ad.Bytes(); len(info) >= 8 {
+			if info := ad.data; len(info) >= 8 {
 				a.Preferred = binary.NativeEndian.Uint32(info)
 				a.Valid = binary.NativeEndian.Uint32(info[4:])
 			}

@@ -8,17 +8,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-func (k *kernel) bondOption(ae *netlink.AttributeEncoder, s Setting) error {
+func (k *kernel) bondOption(ae *attrs, s Setting) error {
 	o := bondOptionNamed(s.Name)
 	switch {
 	case o == nil:
 		return fmt.Errorf("no bond option %q", s.Name)
 	case o.name == "arp_ip_target":
-		ae.Nested(o.attr, func(in *netlink.AttributeEncoder) error {
+		ae.Nested(o.attr, func(in *attrs) error {
 			for i, t := range strings.FieldsFunc(s.Value, func(r rune) bool { return r == ',' }) {
 				a, err := netip.ParseAddr(t)
 				if err != nil {
@@ -50,27 +49,25 @@ const (
 	bondLinkUp      = 0 // BOND_LINK_UP
 )
 
-func decodeBondOption(o BondOptions, ad *netlink.AttributeDecoder) {
+func decodeBondOption(o BondOptions, ad attribute) {
 	for i := range bondOptions {
 		opt := &bondOptions[i]
-		if opt.attr != ad.Type() {
+		if opt.attr != ad.Type {
 			continue
 		}
 		switch {
 		case opt.name == "arp_ip_target":
 			var targets []string
-			nested(ad, func(in *netlink.AttributeDecoder) {
-				if a, ok := netip.AddrFromSlice(in.Bytes()); ok {
+			ad.nested(func(in attribute) {
+				if a, ok := netip.AddrFromSlice(in.data); ok {
 					targets = append(targets, a.String())
 				}
 			})
 			o[opt.name] = strings.Join(targets, ",")
 		case opt.name == "primary":
-			o[opt.name] = strconv.Itoa(int(ad.Uint32())) // an index, see nameBondPorts
-		case opt.size == 1:
-			o[opt.name] = opt.word(uint32(ad.Uint8()))
+			o[opt.name] = strconv.Itoa(ad.number()) // an index, see nameBondPorts
 		default:
-			o[opt.name] = opt.word(ad.Uint32())
+			o[opt.name] = opt.word(uint32(ad.number()))
 		}
 	}
 }
@@ -91,37 +88,37 @@ func nameBondPorts(links []LinkState) {
 	}
 }
 
-func decodePort(l *LinkState, ad *netlink.AttributeDecoder) {
-	switch ad.Type() {
+func decodePort(l *LinkState, ad attribute) {
+	switch ad.Type {
 	case unix.IFLA_BOND_SLAVE_STATE:
-		l.Port.Active = ad.Uint8() == bondStateActive
+		l.Port.Active = ad.number() == bondStateActive
 	case unix.IFLA_BOND_SLAVE_MII_STATUS:
-		l.Port.MIIUp = ad.Uint8() == bondLinkUp
+		l.Port.MIIUp = ad.number() == bondLinkUp
 	case unix.IFLA_BOND_SLAVE_PERM_HWADDR:
-		l.PermMAC = macString(ad.Bytes())
+		l.PermMAC = macString(ad.data)
 	case unix.IFLA_BOND_SLAVE_AD_AGGREGATOR_ID:
-		l.Port.Aggregator = int(ad.Uint16())
+		l.Port.Aggregator = ad.number()
 	case unix.IFLA_BOND_SLAVE_LINK_FAILURE_COUNT:
-		l.Port.Failures = int(ad.Uint32())
+		l.Port.Failures = ad.number()
 	case unix.IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE:
-		l.Port.Actor = int(ad.Uint8())
+		l.Port.Actor = ad.number()
 	case unix.IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE:
-		l.Port.Partner = int(ad.Uint16())
+		l.Port.Partner = ad.number()
 	}
 }
 
-func decodeLACP(l *LACPState, ad *netlink.AttributeDecoder) {
-	if ad.Type() != unix.IFLA_BOND_AD_INFO {
+func decodeLACP(l *LACPState, ad attribute) {
+	if ad.Type != unix.IFLA_BOND_AD_INFO {
 		return
 	}
-	nested(ad, func(in *netlink.AttributeDecoder) {
-		switch in.Type() {
+	ad.nested(func(in attribute) {
+		switch in.Type {
 		case unix.IFLA_BOND_AD_INFO_AGGREGATOR:
-			l.Aggregator = int(in.Uint16())
+			l.Aggregator = in.number()
 		case unix.IFLA_BOND_AD_INFO_NUM_PORTS:
-			l.Ports = int(in.Uint16())
+			l.Ports = in.number()
 		case unix.IFLA_BOND_AD_INFO_PARTNER_MAC:
-			if mac := macString(in.Bytes()); mac != noMAC {
+			if mac := macString(in.data); mac != noMAC {
 				l.Partner = mac
 			}
 		}

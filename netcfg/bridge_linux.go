@@ -3,11 +3,9 @@ package netcfg
 import (
 	"fmt"
 	"strconv"
-
-	"github.com/mdlayher/netlink"
 )
 
-func bridgeData(ae *netlink.AttributeEncoder, options []bridgeAttr, s Setting) error {
+func bridgeData(ae *attrs, options []bridgeAttr, s Setting) error {
 	o := attrNamed(options, s.Name)
 	if o == nil {
 		return fmt.Errorf("no bridge option %q", s.Name)
@@ -15,14 +13,14 @@ func bridgeData(ae *netlink.AttributeEncoder, options []bridgeAttr, s Setting) e
 	return number(ae, o.attr, o.size, s.Value)
 }
 
-func decodeBridge(l *LinkState, ad *netlink.AttributeDecoder) {
+func decodeBridge(l *LinkState, ad attribute) {
 	var root, own string
-	l.Bridge = decodeOptions(ad, bridgeAttrs, func(v *netlink.AttributeDecoder) {
-		switch v.Type() {
+	l.Bridge = decodeOptions(ad, bridgeAttrs, func(v attribute) {
+		switch v.Type {
 		case bridgeRootID:
-			root = string(v.Bytes())
+			root = string(v.data)
 		case bridgeID:
-			own = string(v.Bytes())
+			own = string(v.data)
 		}
 	})
 	if root != own {
@@ -34,20 +32,15 @@ func decodeBridge(l *LinkState, ad *netlink.AttributeDecoder) {
 
 // decodeOptions reads the options of a bridge or a port; other, if not nil, is
 // given the attributes that are none.
-func decodeOptions(ad *netlink.AttributeDecoder, options []bridgeAttr, other func(*netlink.AttributeDecoder)) map[string]string {
+func decodeOptions(ad attribute, options []bridgeAttr, other func(attribute)) map[string]string {
 	out := map[string]string{}
-	nested(ad, func(v *netlink.AttributeDecoder) {
-		o := attrOf(options, v.Type())
+	ad.nested(func(v attribute) {
+		o := attrOf(options, v.Type)
 		switch {
 		case o == nil && other != nil:
 			other(v)
-		case o == nil:
-		case o.size == 1:
-			out[o.name] = strconv.Itoa(int(v.Uint8()))
-		case o.size == 2:
-			out[o.name] = strconv.Itoa(int(v.Uint16()))
-		default:
-			out[o.name] = strconv.FormatUint(uint64(v.Uint32()), 10)
+		case o != nil:
+			out[o.name] = strconv.Itoa(v.number())
 		}
 	})
 	return out

@@ -47,7 +47,7 @@ func (p *planner) examine(l *link, d *LinkState) []Finding {
 const acceptRAHost = 1
 
 func (p *planner) hasAdvertisedRoute(index int) bool {
-	for _, key := range p.routesOf[index] {
+	for _, key := range p.keysOf(index) {
 		if slices.ContainsFunc(p.routes[key], func(r RouteState) bool { return r.Link == index && r.Proto == protoRA }) {
 			return true
 		}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,9 +25,9 @@ func (k *kernel) setToken(ctx context.Context, index int, token string) error {
 	if err != nil {
 		return err
 	}
-	return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) {
-		ae.Nested(unix.IFLA_AF_SPEC, func(in *netlink.AttributeEncoder) error {
-			in.Nested(unix.AF_INET6, func(inet6 *netlink.AttributeEncoder) error {
+	return k.setLink(ctx, index, func(ae *attrs) {
+		ae.Nested(unix.IFLA_AF_SPEC, func(in *attrs) error {
+			in.Nested(unix.AF_INET6, func(inet6 *attrs) error {
 				inet6.Bytes(unix.IFLA_INET6_TOKEN, a.AsSlice())
 				return nil
 			})
@@ -67,22 +66,22 @@ func setSysctl(link string, s Setting) error {
 
 // decodeInet6 reads the sysctls of the link as the kernel reports them with it,
 // which saves opening a file for each.
-func decodeInet6(l *LinkState, ad *netlink.AttributeDecoder) {
+func decodeInet6(l *LinkState, ad attribute) {
 	l.NoIPv6 = false
-	nested(ad, func(in *netlink.AttributeDecoder) {
-		switch in.Type() {
+	ad.nested(func(in attribute) {
+		switch in.Type {
 		case unix.IFLA_INET6_FLAGS:
 			// IF_RA_MANAGED and IF_RA_OTHERCONF, include/net/if_inet6.h.
-			flags := in.Uint32()
+			flags := in.number()
 			l.RAManaged, l.RAOther = flags&0x40 != 0, flags&0x80 != 0
 		case unix.IFLA_INET6_ADDR_GEN_MODE:
-			l.AddrGenMode = int(in.Uint8())
+			l.AddrGenMode = in.number()
 		case unix.IFLA_INET6_TOKEN:
-			if a, ok := netip.AddrFromSlice(in.Bytes()); ok && !a.IsUnspecified() {
+			if a, ok := netip.AddrFromSlice(in.data); ok && !a.IsUnspecified() {
 				l.Token = a
 			}
 		case unix.IFLA_INET6_CONF:
-			conf := in.Bytes()
+			conf := in.data
 			l.IPv6MTU = devconf(conf, devconfMTU)
 			l.AcceptRA = devconf(conf, devconfAcceptRA)
 			l.Forwarding = devconf(conf, devconfForwarding) != 0

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,8 +15,8 @@ func (l kernelLab) happen(t testing.TB, what event, link string) {
 	var err error
 	switch what {
 	case altName:
-		err = l.nl.write(bg, unix.RTM_NEWLINKPROP, netlink.Create|netlink.Excl|netlink.Append, ifInfo(l.index[link], 0, 0), func(ae *netlink.AttributeEncoder) {
-			ae.Nested(unix.IFLA_PROP_LIST, func(in *netlink.AttributeEncoder) error {
+		err = l.nl.write(bg, unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND, ifInfo(l.index[link], 0, 0), func(ae *attrs) {
+			ae.Nested(unix.IFLA_PROP_LIST, func(in *attrs) error {
 				in.String(unix.IFLA_ALT_IFNAME, "bond0")
 				return nil
 			})
@@ -38,7 +37,7 @@ func (l kernelLab) happen(t testing.TB, what event, link string) {
 	case allForbidRA:
 		err = sysctlOf("all", "accept_ra", "0")
 	case routeOfRA:
-		err = l.nl.write(bg, unix.RTM_NEWROUTE, netlink.Create|netlink.Append, rtMsg(Route{To: net4("::/0")}, protoRA), func(ae *netlink.AttributeEncoder) {
+		err = l.nl.write(bg, unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, rtMsg(Route{To: net4("::/0")}, protoRA), func(ae *attrs) {
 			ae.Bytes(unix.RTA_GATEWAY, []byte{0: 0xfe, 1: 0x80, 15: 1})
 			ae.Uint32(unix.RTA_OIF, uint32(l.index[link]))
 			ae.Uint32(unix.RTA_PRIORITY, 512)
@@ -47,7 +46,7 @@ func (l kernelLab) happen(t testing.TB, what event, link string) {
 	case halfWayShut:
 		// The kernel takes attributes in an order of its own, and keeps what it
 		// did before the one that it refuses: no such master.
-		err = l.setLink(bg, l.index[link], func(ae *netlink.AttributeEncoder) {
+		err = l.setLink(bg, l.index[link], func(ae *attrs) {
 			ae.Uint32(unix.IFLA_MTU, 1400)
 			ae.Uint32(unix.IFLA_MASTER, 1<<20)
 		})
@@ -74,8 +73,8 @@ func (l kernelLab) thereAndBack(t testing.TB, link string) error {
 		return err
 	}
 	defer unix.Close(here)
-	toNamespace := func(fd int) func(*netlink.AttributeEncoder) {
-		return func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_NET_NS_FD, uint32(fd)) }
+	toNamespace := func(fd int) func(*attrs) {
+		return func(ae *attrs) { ae.Uint32(unix.IFLA_NET_NS_FD, uint32(fd)) }
 	}
 	other := newNamespace(t)
 	if err := l.setLink(bg, l.index[link], toNamespace(other.fd)); err != nil {

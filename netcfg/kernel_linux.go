@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,7 +78,7 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 	case OpDelete:
 		return k.nl.write(ctx, unix.RTM_DELLINK, 0, ifInfo(index, 0, 0), none)
 	case OpRename:
-		err := k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.String(unix.IFLA_IFNAME, op.Other) })
+		err := k.setLink(ctx, index, func(ae *attrs) { ae.String(unix.IFLA_IFNAME, op.Other) })
 		if err == nil {
 			delete(k.index, op.Link)
 			k.index[op.Other] = index
@@ -88,12 +87,12 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 	case OpDropAltName, OpAddAltName:
 		// No flags: what is NLM_F_EXCL elsewhere is NLM_F_BULK in a deletion since
 		// Linux 5.19, and refused in this one.
-		typ, flags := netlink.HeaderType(unix.RTM_DELLINKPROP), netlink.HeaderFlags(0)
+		typ, flags := uint16(unix.RTM_DELLINKPROP), uint16(0)
 		if op.Verb == OpAddAltName {
-			typ, flags = unix.RTM_NEWLINKPROP, netlink.Create|netlink.Excl|netlink.Append
+			typ, flags = unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND
 		}
-		return k.nl.write(ctx, typ, flags, ifInfo(index, 0, 0), func(ae *netlink.AttributeEncoder) {
-			ae.Nested(unix.IFLA_PROP_LIST, func(in *netlink.AttributeEncoder) error {
+		return k.nl.write(ctx, typ, flags, ifInfo(index, 0, 0), func(ae *attrs) {
+			ae.Nested(unix.IFLA_PROP_LIST, func(in *attrs) error {
 				in.String(unix.IFLA_ALT_IFNAME, op.Other)
 				return nil
 			})
@@ -107,9 +106,9 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 		if !ok {
 			return unix.ENODEV
 		}
-		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MASTER, uint32(master)) })
+		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MASTER, uint32(master)) })
 	case OpRelease:
-		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MASTER, 0) })
+		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MASTER, 0) })
 	case OpSet:
 		return k.set(ctx, index, op)
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
@@ -122,4 +121,4 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 	return fmt.Errorf("unknown operation %q", op.Verb)
 }
 
-func none(*netlink.AttributeEncoder) {}
+func none(*attrs) {}

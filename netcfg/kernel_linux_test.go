@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,19 +46,15 @@ func (l kernelLab) events(t testing.TB) <-chan struct{} {
 func (l kernelLab) AddNIC(name, mac string) error {
 	const vethInfoPeer = 1 // VETH_INFO_PEER, include/uapi/linux/veth.h
 	peer := "peer-" + name
-	err := l.nl.write(bg, unix.RTM_NEWLINK, netlink.Create|netlink.Excl, ifInfo(0, 0, 0), func(ae *netlink.AttributeEncoder) {
+	err := l.nl.write(bg, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, ifInfo(0, 0, 0), func(ae *attrs) {
 		ae.String(unix.IFLA_IFNAME, name)
 		ae.Bytes(unix.IFLA_ADDRESS, macBytes(mac))
-		ae.Nested(unix.IFLA_LINKINFO, func(in *netlink.AttributeEncoder) error {
+		ae.Nested(unix.IFLA_LINKINFO, func(in *attrs) error {
 			in.String(unix.IFLA_INFO_KIND, "veth")
-			in.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
-				pe := netlink.NewAttributeEncoder()
+			in.Nested(unix.IFLA_INFO_DATA, func(data *attrs) error {
+				pe := attrs{}
 				pe.String(unix.IFLA_IFNAME, peer)
-				attrs, err := pe.Encode()
-				if err != nil {
-					return err
-				}
-				data.Bytes(vethInfoPeer, append(ifInfo(0, 0, 0), attrs...))
+				data.Bytes(vethInfoPeer, append(ifInfo(0, 0, 0), pe.b...))
 				return nil
 			})
 			return nil
@@ -140,7 +135,7 @@ func (l kernelLab) move(t *testing.T, nic string, n *namespace) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.setLink(bg, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_NET_NS_FD, uint32(n.fd)) }); err != nil {
+	if err := l.setLink(bg, index, func(ae *attrs) { ae.Uint32(unix.IFLA_NET_NS_FD, uint32(n.fd)) }); err != nil {
 		t.Fatal(err)
 	}
 	n.do(t, up("peer-"+nic))

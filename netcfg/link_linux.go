@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,12 +20,12 @@ const (
 
 // setLink changes attributes and no flags: a whole flag word would undo what
 // somebody else changed since.
-func (k *kernel) setLink(ctx context.Context, index int, encode func(*netlink.AttributeEncoder)) error {
+func (k *kernel) setLink(ctx context.Context, index int, encode func(*attrs)) error {
 	return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, 0, 0), encode)
 }
 
 func (k *kernel) create(ctx context.Context, op Op) error {
-	err := k.nl.write(ctx, unix.RTM_NEWLINK, netlink.Create|netlink.Excl, ifInfo(0, 0, 0), func(ae *netlink.AttributeEncoder) {
+	err := k.nl.write(ctx, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, ifInfo(0, 0, 0), func(ae *attrs) {
 		ae.String(unix.IFLA_IFNAME, op.Link)
 		if op.Other != "" {
 			ae.Uint32(unix.IFLA_LINK, uint32(k.index[op.Other]))
@@ -36,10 +35,10 @@ func (k *kernel) create(ctx context.Context, op Op) error {
 				ae.Bytes(unix.IFLA_ADDRESS, macBytes(s.Value))
 			}
 		}
-		ae.Nested(unix.IFLA_LINKINFO, func(in *netlink.AttributeEncoder) error {
+		ae.Nested(unix.IFLA_LINKINFO, func(in *attrs) error {
 			in.String(unix.IFLA_INFO_KIND, op.Kind)
 			if op.Kind != string(kindDummy) {
-				in.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
+				in.Nested(unix.IFLA_INFO_DATA, func(data *attrs) error {
 					return k.deviceData(data, deviceKind(op.Kind), op.Settings)
 				})
 			}
@@ -66,7 +65,7 @@ func (k *kernel) indexOf(name string) (int, error) {
 	return int(ifr.Uint32()), nil
 }
 
-func (k *kernel) deviceData(ae *netlink.AttributeEncoder, kind deviceKind, settings []Setting) error {
+func (k *kernel) deviceData(ae *attrs, kind deviceKind, settings []Setting) error {
 	for _, s := range settings {
 		var err error
 		switch {
@@ -86,7 +85,7 @@ func (k *kernel) deviceData(ae *netlink.AttributeEncoder, kind deviceKind, setti
 }
 
 // number encodes an unsigned number of that many bytes.
-func number(ae *netlink.AttributeEncoder, attr uint16, size int, value string) error {
+func number(ae *attrs, attr uint16, size int, value string) error {
 	n, err := strconv.ParseUint(value, 10, 8*size)
 	if err != nil {
 		return err
@@ -107,11 +106,11 @@ func (k *kernel) set(ctx context.Context, index int, op Op) error {
 	s := op.Settings[0]
 	switch deviceKind(op.Kind) {
 	case kindBond, kindBridge:
-		return k.setInfo(ctx, index, unix.IFLA_INFO_KIND, op.Kind, unix.IFLA_INFO_DATA, func(ae *netlink.AttributeEncoder) error {
+		return k.setInfo(ctx, index, unix.IFLA_INFO_KIND, op.Kind, unix.IFLA_INFO_DATA, func(ae *attrs) error {
 			return k.deviceData(ae, deviceKind(op.Kind), op.Settings)
 		})
 	case kindBridgePort:
-		return k.setInfo(ctx, index, unix.IFLA_INFO_SLAVE_KIND, string(kindBridge), unix.IFLA_INFO_SLAVE_DATA, func(ae *netlink.AttributeEncoder) error {
+		return k.setInfo(ctx, index, unix.IFLA_INFO_SLAVE_KIND, string(kindBridge), unix.IFLA_INFO_SLAVE_DATA, func(ae *attrs) error {
 			return bridgeData(ae, brportAttrs, s)
 		})
 	}
@@ -121,9 +120,9 @@ func (k *kernel) set(ctx context.Context, index int, op Op) error {
 		if err != nil {
 			return err
 		}
-		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Uint32(unix.IFLA_MTU, uint32(mtu)) })
+		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MTU, uint32(mtu)) })
 	case "mac":
-		return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) { ae.Bytes(unix.IFLA_ADDRESS, macBytes(s.Value)) })
+		return k.setLink(ctx, index, func(ae *attrs) { ae.Bytes(unix.IFLA_ADDRESS, macBytes(s.Value)) })
 	case "token":
 		return k.setToken(ctx, index, s.Value)
 	case "wake_on_lan":
@@ -133,9 +132,9 @@ func (k *kernel) set(ctx context.Context, index int, op Op) error {
 }
 
 // setInfo changes what is particular to the link's kind, or to that of its master.
-func (k *kernel) setInfo(ctx context.Context, index int, kindAttr uint16, kind string, dataAttr uint16, encode func(*netlink.AttributeEncoder) error) error {
-	return k.setLink(ctx, index, func(ae *netlink.AttributeEncoder) {
-		ae.Nested(unix.IFLA_LINKINFO, func(in *netlink.AttributeEncoder) error {
+func (k *kernel) setInfo(ctx context.Context, index int, kindAttr uint16, kind string, dataAttr uint16, encode func(*attrs) error) error {
+	return k.setLink(ctx, index, func(ae *attrs) {
+		ae.Nested(unix.IFLA_LINKINFO, func(in *attrs) error {
 			in.String(kindAttr, kind)
 			in.Nested(dataAttr, encode)
 			return nil
@@ -153,47 +152,43 @@ func macBytes(s string) []byte {
 }
 
 func linkDumpRequest() []byte {
-	ae := netlink.NewAttributeEncoder()
-	ae.Uint32(unix.IFLA_EXT_MASK, rtextSkipStats)
-	attrs, err := ae.Encode()
-	if err != nil {
-		panic(err) // one fixed integer
-	}
-	return append(ifInfo(0, 0, 0), attrs...)
+	mask := attrs{b: ifInfo(0, 0, 0)}
+	mask.Uint32(unix.IFLA_EXT_MASK, rtextSkipStats)
+	return mask.b
 }
 
 func decodeLink(s *State, data []byte) error {
 	l := LinkState{NoIPv6: true}
-	oper := uint8(operUnknown)
-	err := attributes(data, unix.SizeofIfInfomsg, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
+	oper := operUnknown
+	err := attributes(data, unix.SizeofIfInfomsg, func(ad attribute) {
+		switch ad.Type {
 		case unix.IFLA_IFNAME:
-			l.Name = ad.String()
+			l.Name = ad.text()
 		case unix.IFLA_ADDRESS:
-			l.MAC = macString(ad.Bytes())
+			l.MAC = macString(ad.data)
 		case unix.IFLA_PERM_ADDRESS:
-			l.PermMAC = macString(ad.Bytes())
+			l.PermMAC = macString(ad.data)
 		case unix.IFLA_OPERSTATE:
-			oper = ad.Uint8()
+			oper = ad.number()
 		case unix.IFLA_MTU:
-			l.MTU = int(ad.Uint32())
+			l.MTU = ad.number()
 		case unix.IFLA_MAX_MTU:
-			l.MaxMTU = int(ad.Uint32())
+			l.MaxMTU = ad.number()
 		case unix.IFLA_LINK:
-			l.Parent = int(ad.Uint32())
+			l.Parent = ad.number()
 		case unix.IFLA_MASTER:
-			l.Master = int(ad.Uint32())
+			l.Master = ad.number()
 		case unix.IFLA_PROP_LIST:
-			nested(ad, func(in *netlink.AttributeDecoder) {
-				if in.Type() == unix.IFLA_ALT_IFNAME {
-					l.AltNames = append(l.AltNames, in.String())
+			ad.nested(func(in attribute) {
+				if in.Type == unix.IFLA_ALT_IFNAME {
+					l.AltNames = append(l.AltNames, in.text())
 				}
 			})
 		case unix.IFLA_LINKINFO:
 			decodeLinkInfo(&l, ad)
 		case unix.IFLA_AF_SPEC:
-			nested(ad, func(in *netlink.AttributeDecoder) {
-				if in.Type() == unix.AF_INET6 {
+			ad.nested(func(in attribute) {
+				if in.Type == unix.AF_INET6 {
 					decodeInet6(&l, in)
 				}
 			})
@@ -213,25 +208,25 @@ func decodeLink(s *State, data []byte) error {
 
 // decodeLinkInfo relies on the kind coming before the data, as
 // rtnl_link_info_fill (net/core/rtnetlink.c) writes them.
-func decodeLinkInfo(l *LinkState, ad *netlink.AttributeDecoder) {
+func decodeLinkInfo(l *LinkState, ad attribute) {
 	slaveKind := ""
-	nested(ad, func(in *netlink.AttributeDecoder) {
-		switch in.Type() {
+	ad.nested(func(in attribute) {
+		switch in.Type {
 		case unix.IFLA_INFO_KIND:
-			l.Kind = in.String()
+			l.Kind = in.text()
 		case unix.IFLA_INFO_SLAVE_KIND:
-			slaveKind = in.String()
+			slaveKind = in.text()
 		case unix.IFLA_INFO_DATA:
 			switch deviceKind(l.Kind) {
 			case kindVLAN:
-				nested(in, func(v *netlink.AttributeDecoder) {
-					if v.Type() == unix.IFLA_VLAN_ID {
-						l.VLAN = int(v.Uint16())
+				in.nested(func(v attribute) {
+					if v.Type == unix.IFLA_VLAN_ID {
+						l.VLAN = v.number()
 					}
 				})
 			case kindBond:
 				l.Bond = BondOptions{}
-				nested(in, func(v *netlink.AttributeDecoder) {
+				in.nested(func(v attribute) {
 					decodeBondOption(l.Bond, v)
 					decodeLACP(&l.LACP, v)
 				})
@@ -241,7 +236,7 @@ func decodeLinkInfo(l *LinkState, ad *netlink.AttributeDecoder) {
 		case unix.IFLA_INFO_SLAVE_DATA:
 			switch deviceKind(slaveKind) {
 			case kindBond:
-				nested(in, func(v *netlink.AttributeDecoder) { decodePort(l, v) })
+				in.nested(func(v attribute) { decodePort(l, v) })
 			case kindBridge:
 				l.BridgePort = decodeOptions(in, brportAttrs, nil)
 			}

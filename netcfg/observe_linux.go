@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,9 +25,9 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	var s State
 	for _, list := range []struct {
 		name   string
-		typ    netlink.HeaderType
+		typ    uint16
 		header []byte
-		decode func(*State, []byte) error
+		read   func(*State, []byte) error
 	}{
 		{"links", unix.RTM_GETLINK, linkDumpRequest(), decodeLink},
 		{"addresses", unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), decodeAddress},
@@ -37,17 +36,9 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 		{"IPv4 rules", unix.RTM_GETRULE, ruleDumpRequest(unix.AF_INET), decodeRule},
 		{"IPv6 rules", unix.RTM_GETRULE, ruleDumpRequest(unix.AF_INET6), decodeRule},
 	} {
-		msgs, err := r.dump(ctx, list.typ, list.header)
-		if errors.Is(err, unix.EOPNOTSUPP) {
-			continue // a kernel without IPv6
-		}
-		if err != nil {
+		err := r.list(ctx, &s, list.typ, list.header, list.read)
+		if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a kernel without IPv6
 			return State{}, fmt.Errorf("list %s: %w", list.name, err)
-		}
-		for _, m := range msgs {
-			if err := list.decode(&s, m.Data); err != nil {
-				return State{}, fmt.Errorf("decode %s: %w", list.name, err)
-			}
 		}
 	}
 	slices.SortFunc(s.Links, func(a, b LinkState) int { return cmp.Compare(a.Index, b.Index) })
@@ -62,29 +53,19 @@ func (r *rtnl) observe(ctx context.Context, resolvConf string) (State, error) {
 	return s, readResolvConf(&s, resolvConf)
 }
 
-var errShort = errors.New("message is shorter than its header")
-
-// attributes walks the attributes behind a fixed header.
-func attributes(data []byte, header int, each func(*netlink.AttributeDecoder)) error {
-	if len(data) < header {
-		return errShort
-	}
-	ad, err := netlink.NewAttributeDecoder(data[header:])
-	if err != nil {
-		return err
-	}
-	for ad.Next() {
-		each(ad)
-	}
-	return ad.Err()
-}
-
-// nested walks the attributes inside one.
-func nested(ad *netlink.AttributeDecoder, each func(*netlink.AttributeDecoder)) {
-	ad.Nested(func(in *netlink.AttributeDecoder) error {
-		for in.Next() {
-			each(in)
+// list adds a whole list to s, read again when a change interrupted it: never
+// half.
+func (r *rtnl) list(ctx context.Context, s *State, typ uint16, header []byte, read func(*State, []byte) error) error {
+	for range dumpTries {
+		whole := *s
+		interrupted, err := r.dump(ctx, typ, header, func(m []byte) error { return read(&whole, m) })
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if !interrupted {
+			*s = whole
+			return nil
+		}
+	}
+	return errInterrupted
 }

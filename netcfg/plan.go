@@ -58,7 +58,7 @@ func newPlanner(want *Config, have State) *planner {
 		bound:    map[int]bool{},
 		downed:   map[int]bool{},
 		added:    map[Rule]bool{},
-		keep:     make(map[routeKey][]RouteState, len(have.Routes)),
+		keep:     map[routeKey][]RouteState{},
 		settings: map[string]bool{},
 	}
 	for i := range want.links {

@@ -18,7 +18,7 @@ type board struct {
 	holders     map[netip.Addr][]int   // the links that have the address or had it
 
 	routes   map[routeKey][]RouteState
-	routesOf map[int][]routeKey // by link, the keys of its routes, past ones included
+	routesOf map[int][]routeKey // see keysOf
 }
 
 func newBoard(have State) board {
@@ -28,7 +28,6 @@ func newBoard(have State) board {
 		addressesOf: make(map[int][]AddressState, len(have.Links)),
 		holders:     make(map[netip.Addr][]int, len(have.Addresses)),
 		routes:      make(map[routeKey][]RouteState, len(have.Routes)),
-		routesOf:    make(map[int][]routeKey, len(have.Links)),
 	}
 	for _, l := range have.Links {
 		b.addLink(l)
@@ -36,8 +35,14 @@ func newBoard(have State) board {
 	for _, a := range have.Addresses {
 		b.addAddress(a)
 	}
-	for _, r := range have.Routes {
-		b.addRoute(r)
+	// Most keys have one route. It stays in one list, which is our own because
+	// what is left of a shortened list is cleared.
+	for routes := slices.Clone(have.Routes); len(routes) > 0; routes = routes[1:] {
+		if key := routes[0].key(); b.routes[key] == nil {
+			b.routes[key] = routes[:1:1]
+		} else {
+			b.routes[key] = append(b.routes[key], routes[0])
+		}
 	}
 	return b
 }
@@ -110,12 +115,28 @@ func (b *board) has(ip netip.Addr, yes func(AddressState) bool) bool {
 func (b *board) addRoute(r RouteState) {
 	key := r.key()
 	b.routes[key] = append(b.routes[key], r)
-	b.routesOf[r.Link] = append(b.routesOf[r.Link], key)
+	if b.routesOf != nil {
+		b.routesOf[r.Link] = append(b.routesOf[r.Link], key)
+	}
+}
+
+// keysOf is the keys of a link's routes, past ones included. A plan that takes
+// no link down hardly asks, so the list is made when somebody does.
+func (b *board) keysOf(index int) []routeKey {
+	if b.routesOf == nil {
+		b.routesOf = make(map[int][]routeKey, len(b.links))
+		for key, routes := range b.routes {
+			for _, r := range routes {
+				b.routesOf[r.Link] = append(b.routesOf[r.Link], key)
+			}
+		}
+	}
+	return b.routesOf[index]
 }
 
 // dropRoutes takes the routes of a link off the board.
 func (b *board) dropRoutes(index int) {
-	for _, key := range b.routesOf[index] {
+	for _, key := range b.keysOf(index) {
 		b.routes[key] = slices.DeleteFunc(b.routes[key], func(r RouteState) bool { return r.Link == index })
 	}
 	delete(b.routesOf, index)

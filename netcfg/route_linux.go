@@ -5,23 +5,22 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
 func (k *kernel) route(ctx context.Context, index int, op Op) error {
 	r, proto := op.Route, ownProto
-	typ, flags := netlink.HeaderType(unix.RTM_NEWROUTE), netlink.Create|netlink.Excl
+	typ, flags := uint16(unix.RTM_NEWROUTE), uint16(unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	switch {
 	case op.Verb == OpReplaceRoute:
-		flags = netlink.Create | netlink.Replace
+		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	case op.Verb == OpDeleteRoute:
 		typ, flags, proto = unix.RTM_DELROUTE, 0, op.Proto
 	case r.To.Addr().Is6():
 		// Beside a router advertisement's route of the same metric.
-		flags = netlink.Create | netlink.Append
+		flags = unix.NLM_F_CREATE | unix.NLM_F_APPEND
 	}
-	return k.nl.write(ctx, typ, flags, rtMsg(r, proto), func(ae *netlink.AttributeEncoder) {
+	return k.nl.write(ctx, typ, flags, rtMsg(r, proto), func(ae *attrs) {
 		if r.To.Bits() > 0 {
 			ae.Bytes(unix.RTA_DST, r.To.Addr().AsSlice())
 		}
@@ -34,7 +33,7 @@ func (k *kernel) route(ctx context.Context, index int, op Op) error {
 		if index != 0 {
 			ae.Uint32(unix.RTA_OIF, uint32(index))
 		}
-		ae.Nested(unix.RTA_METRICS, func(in *netlink.AttributeEncoder) error {
+		ae.Nested(unix.RTA_METRICS, func(in *attrs) error {
 			for _, m := range r.metrics() {
 				if m.value != 0 {
 					in.Uint32(m.attr, uint32(m.value))
@@ -67,20 +66,20 @@ func decodeRoute(s *State, data []byte) error {
 	var r RouteState
 	var to netip.Addr
 	multipath := false
-	err := attributes(data, unix.SizeofRtMsg, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
+	err := attributes(data, unix.SizeofRtMsg, func(ad attribute) {
+		switch ad.Type {
 		case unix.RTA_DST:
-			to, _ = netip.AddrFromSlice(ad.Bytes())
+			to, _ = netip.AddrFromSlice(ad.data)
 		case unix.RTA_GATEWAY:
-			r.Via, _ = netip.AddrFromSlice(ad.Bytes())
+			r.Via, _ = netip.AddrFromSlice(ad.data)
 		case unix.RTA_PREFSRC:
-			r.From, _ = netip.AddrFromSlice(ad.Bytes())
+			r.From, _ = netip.AddrFromSlice(ad.data)
 		case unix.RTA_OIF:
-			r.Link = int(ad.Uint32())
+			r.Link = ad.number()
 		case unix.RTA_PRIORITY:
-			r.Metric = int(ad.Uint32())
+			r.Metric = ad.number()
 		case unix.RTA_TABLE:
-			r.Table = int(ad.Uint32())
+			r.Table = ad.number()
 		case unix.RTA_MULTIPATH:
 			multipath = true
 		case unix.RTA_METRICS:
@@ -109,17 +108,17 @@ func decodeRoute(s *State, data []byte) error {
 	return nil
 }
 
-func decodeMetrics(r *Route, ad *netlink.AttributeDecoder) {
-	nested(ad, func(in *netlink.AttributeDecoder) {
-		switch in.Type() {
+func decodeMetrics(r *Route, ad attribute) {
+	ad.nested(func(in attribute) {
+		switch in.Type {
 		case unix.RTAX_MTU:
-			r.MTU = int(in.Uint32())
+			r.MTU = in.number()
 		case unix.RTAX_ADVMSS:
-			r.AdvertisedMSS = int(in.Uint32())
+			r.AdvertisedMSS = in.number()
 		case unix.RTAX_INITCWND:
-			r.CongestionWindow = int(in.Uint32())
+			r.CongestionWindow = in.number()
 		case unix.RTAX_INITRWND:
-			r.AdvertisedReceive = int(in.Uint32())
+			r.AdvertisedReceive = in.number()
 		}
 	})
 }

@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/mdlayher/ethtool"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // This file is the socket and the headers of rtnetlink (include/uapi/linux/
-// rtnetlink.h). The messages are built by hand on mdlayher/netlink: the usual
-// rtnetlink libraries have no IFA_PROTO, encode vlan flags wrongly and send
-// attributes that were not asked for.
+// rtnetlink.h). The messages are made by hand: the usual libraries have no
+// IFA_PROTO, encode vlan flags wrongly and send attributes that were not asked
+// for. So is the socket: mdlayher/netlink starts a goroutine for each request,
+// which on a thread that is locked to a namespace took half of the time of an
+// operation, and hides the flags of a list's last message.
 
 // requestTimeout bounds one request. The kernel answers as soon as it has the
 // RTNL lock, which a driver may hold for seconds while it resets a NIC.
@@ -33,105 +34,208 @@ const dumpTries = 50
 // long as the buffer, up to 32 KiB (netlink_recvmsg, net/netlink/af_netlink.c).
 const receiveBuffer = 64 << 10
 
-var errInterrupted = errors.New("the kernel's list kept changing while it was read")
+var (
+	errInterrupted = errors.New("the kernel's list kept changing while it was read")
+	errTruncated   = errors.New("the kernel's message is longer than 64 KiB")
+	errNoAnswer    = fmt.Errorf("the kernel did not answer within %s", requestTimeout)
+)
 
 // rtnl is a netlink socket in the network namespace of the thread that made it.
+// It blocks: the kernel has done a request, and answered, when sending returns.
 type rtnl struct {
-	conn    *netlink.Conn
-	ethtool *ethtool.Client // nil: the kernel has none (before Linux 5.6)
+	fd      int
+	seq     uint32
+	out     []byte // the last request
+	in      []byte
+	ethtool *ethtool.Client // nil in a kernel without it
 }
 
 func dialRTNL() (*rtnl, error) {
-	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{MessageBufferSize: receiveBuffer})
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
-	// Explanations in refusals, and dumps that do not ignore their filter.
-	for _, o := range []netlink.ConnOption{netlink.ExtendedAcknowledge, netlink.GetStrictCheck} {
-		if err := conn.SetOption(o, true); err != nil {
-			conn.Close()
-			return nil, fmt.Errorf("set netlink option: %w", err)
+	r := &rtnl{fd: fd, in: make([]byte, receiveBuffer)}
+	if err := r.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("set netlink option: %w", err), unix.Close(fd))
+	}
+	r.ethtool, err = ethtool.New()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("open ethtool socket: %w", err), unix.Close(fd))
+	}
+	return r, nil
+}
+
+func (r *rtnl) prepare() error {
+	for _, option := range []int{
+		unix.NETLINK_EXT_ACK,        // explanations in refusals
+		unix.NETLINK_CAP_ACK,        // which do not repeat the request
+		unix.NETLINK_GET_STRICT_CHK, // dumps that do not ignore their filter
+	} {
+		if err := unix.SetsockoptInt(r.fd, unix.SOL_NETLINK, option, 1); err != nil {
+			return err
 		}
 	}
-	eth, err := ethtool.New()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		conn.Close()
-		return nil, fmt.Errorf("open ethtool socket: %w", err)
-	}
-	return &rtnl{conn, eth}, nil
+	timeout := unix.NsecToTimeval(requestTimeout.Nanoseconds())
+	return errors.Join(
+		unix.SetsockoptTimeval(r.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout),
+		unix.Bind(r.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
 }
 
 func (r *rtnl) close() error {
-	err := r.conn.Close()
+	err := unix.Close(r.fd)
 	if r.ethtool != nil {
 		err = errors.Join(err, r.ethtool.Close())
 	}
 	return err
 }
 
-func (r *rtnl) execute(ctx context.Context, typ netlink.HeaderType, flags netlink.HeaderFlags, data []byte) ([]netlink.Message, error) {
-	deadline := time.Now().Add(requestTimeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
+// dump calls decode for each message of a list. interrupted says that the list
+// changed meanwhile, and that what was decoded is of no use.
+func (r *rtnl) dump(ctx context.Context, typ uint16, data []byte, decode func([]byte) error) (interrupted bool, err error) {
+	if err := r.send(ctx, typ, unix.NLM_F_DUMP, data, none); err != nil {
+		return false, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := r.conn.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
-	return r.conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: typ, Flags: netlink.Request | flags},
-		Data:   data,
-	})
-}
-
-// dump reads a whole list, again when a change interrupted it: never half.
-func (r *rtnl) dump(ctx context.Context, typ netlink.HeaderType, data []byte) ([]netlink.Message, error) {
-	for range dumpTries {
-		msgs, err := r.execute(ctx, typ, netlink.Dump, data)
-		if err != nil {
-			return nil, err
-		}
-		if !interrupted(msgs) {
-			return msgs, nil
+	for {
+		done, err := r.receive(func(m message) error {
+			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
+			if m.typ == unix.NLMSG_DONE {
+				return nil
+			}
+			return decode(m.data)
+		})
+		if done || err != nil {
+			return interrupted, err
 		}
 	}
-	return nil, errInterrupted
-}
-
-func interrupted(msgs []netlink.Message) bool {
-	for _, m := range msgs {
-		if m.Header.Flags&netlink.DumpInterrupted != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // write sends one request that changes something. The error is the kernel's
 // errno, with its explanation for people when it gives one.
-func (r *rtnl) write(ctx context.Context, typ netlink.HeaderType, flags netlink.HeaderFlags, header []byte, encode func(*netlink.AttributeEncoder)) error {
-	ae := netlink.NewAttributeEncoder()
-	encode(ae)
-	attrs, err := ae.Encode()
-	if err != nil {
+func (r *rtnl) write(ctx context.Context, typ uint16, flags uint16, header []byte, encode func(*attrs)) error {
+	if err := r.send(ctx, typ, flags|unix.NLM_F_ACK, header, encode); err != nil {
 		return err
 	}
-	_, err = r.execute(ctx, typ, flags|netlink.Acknowledge, append(header, attrs...))
-	return plainError(err)
+	for {
+		if done, err := r.receive(func(message) error { return nil }); done || err != nil {
+			return err
+		}
+	}
 }
 
-// plainError drops the library's framing from a refusal.
-func plainError(err error) error {
-	var op *netlink.OpError
-	if !errors.As(err, &op) {
+// send makes the request and sends it.
+func (r *rtnl) send(ctx context.Context, typ, flags uint16, header []byte, encode func(*attrs)) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if op.Message != "" {
-		return fmt.Errorf("%w (%s)", op.Err, op.Message)
+	r.seq++
+	// struct nlmsghdr: length, type, flags, sequence number, port 0: the kernel.
+	b := append(r.out[:0], 0, 0, 0, 0)
+	b = binary.NativeEndian.AppendUint16(b, typ)
+	b = binary.NativeEndian.AppendUint16(b, flags|unix.NLM_F_REQUEST)
+	b = binary.NativeEndian.AppendUint32(b, r.seq)
+	b = append(b, 0, 0, 0, 0)
+	a := attrs{b: append(b, header...)}
+	encode(&a)
+	if a.err != nil {
+		return a.err
 	}
-	return op.Err
+	r.out = a.b
+	binary.NativeEndian.PutUint32(r.out, uint32(len(r.out)))
+	for {
+		err := unix.Sendto(r.fd, r.out, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// message is one that was received. Its data lasts until the next receive.
+type message struct {
+	typ, flags uint16
+	data       []byte
+}
+
+// receive calls each for every message of the next datagram that answers the
+// last request, and reports whether the answer ends with it.
+func (r *rtnl) receive(each func(message) error) (done bool, err error) {
+	b, err := r.datagram()
+	if err != nil {
+		return false, err
+	}
+	return answer(b, r.seq, each)
+}
+
+// answer goes through the messages that answer request seq, up to the last.
+func answer(b []byte, seq uint32, each func(message) error) (done bool, err error) {
+	for len(b) >= unix.SizeofNlMsghdr {
+		length := int(binary.NativeEndian.Uint32(b))
+		if length < unix.SizeofNlMsghdr || length > len(b) {
+			return false, errShort
+		}
+		m := message{binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint16(b[6:]), b[unix.SizeofNlMsghdr:length]}
+		of := binary.NativeEndian.Uint32(b[8:])
+		b = b[min(nlAlign(length), len(b)):]
+		switch {
+		case of != seq: // of a request that was given up
+			continue
+		case m.typ == unix.NLMSG_ERROR:
+			return true, m.errno()
+		}
+		if err := each(m); err != nil {
+			return false, err
+		}
+		if m.typ == unix.NLMSG_DONE {
+			return true, m.errno()
+		}
+	}
+	return false, nil
+}
+
+func (r *rtnl) datagram() ([]byte, error) {
+	for {
+		n, _, flags, from, err := unix.Recvmsg(r.fd, r.in, nil, 0)
+		switch sender, _ := from.(*unix.SockaddrNetlink); {
+		case errors.Is(err, unix.EINTR): // of the runtime's own signals
+		case errors.Is(err, unix.EAGAIN):
+			return nil, errNoAnswer
+		case err != nil:
+			return nil, err
+		case flags&unix.MSG_TRUNC != 0:
+			return nil, errTruncated
+		case sender != nil && sender.Pid == 0: // from nobody but the kernel
+			return r.in[:n], nil
+		}
+	}
+}
+
+// errno is what an acknowledgement, or the end of a list, says (struct
+// nlmsgerr): nil for success.
+func (m message) errno() error {
+	if len(m.data) < 4 {
+		return errShort
+	}
+	code := int32(binary.NativeEndian.Uint32(m.data))
+	if code == 0 {
+		return nil
+	}
+	err := error(unix.Errno(-code))
+	header := 4
+	if m.typ == unix.NLMSG_ERROR {
+		header += unix.SizeofNlMsghdr // of the request
+	}
+	if m.flags&unix.NLM_F_ACK_TLVS == 0 {
+		return err
+	}
+	explained := err
+	if attributes(m.data, header, func(a attribute) {
+		if a.Type == unix.NLMSGERR_ATTR_MSG {
+			explained = fmt.Errorf("%w (%s)", err, a.text())
+		}
+	}) != nil {
+		return err
+	}
+	return explained
 }
 
 // ifInfo is struct ifinfomsg: 16 bytes.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +23,7 @@ const (
 // rule adds or deletes. Excl, because the kernel would take a second one.
 func (k *kernel) rule(ctx context.Context, op Op) error {
 	r := op.Rule
-	typ, flags := netlink.HeaderType(unix.RTM_NEWRULE), netlink.Create|netlink.Excl
+	typ, flags := uint16(unix.RTM_NEWRULE), uint16(unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	if op.Verb == OpDeleteRule {
 		typ, flags = unix.RTM_DELRULE, 0
 	}
@@ -36,7 +35,7 @@ func (k *kernel) rule(ctx context.Context, op Op) error {
 	if r.From.IsValid() {
 		header[2] = byte(r.From.Bits())
 	}
-	return k.nl.write(ctx, typ, flags, header, func(ae *netlink.AttributeEncoder) {
+	return k.nl.write(ctx, typ, flags, header, func(ae *attrs) {
 		if r.To.IsValid() && r.To.Bits() > 0 {
 			ae.Bytes(unix.FRA_DST, r.To.Addr().AsSlice())
 		}
@@ -72,24 +71,24 @@ func decodeRule(s *State, data []byte) error {
 	var r RuleState
 	var to, from netip.Addr
 	other := false
-	err := attributes(data, ruleHeader, func(ad *netlink.AttributeDecoder) {
-		switch ad.Type() {
+	err := attributes(data, ruleHeader, func(ad attribute) {
+		switch ad.Type {
 		case unix.FRA_DST:
-			to, _ = netip.AddrFromSlice(ad.Bytes())
+			to, _ = netip.AddrFromSlice(ad.data)
 		case unix.FRA_SRC:
-			from, _ = netip.AddrFromSlice(ad.Bytes())
+			from, _ = netip.AddrFromSlice(ad.data)
 		case unix.FRA_PRIORITY:
-			r.Priority = int(ad.Uint32())
+			r.Priority = ad.number()
 		case unix.FRA_FWMARK:
-			r.Mark = int(ad.Uint32())
+			r.Mark = ad.number()
 		case unix.FRA_FWMASK:
-			other = other || ad.Uint32() != math.MaxUint32
+			other = other || ad.number() != math.MaxUint32
 		case unix.FRA_TABLE:
-			r.Table = int(ad.Uint32())
+			r.Table = ad.number()
 		case fraProtocol:
-			r.Proto = int(ad.Uint8())
+			r.Proto = ad.number()
 		case fraSuppress:
-			other = other || ad.Uint32() != math.MaxUint32 // -1 is none
+			other = other || ad.number() != math.MaxUint32 // -1 is none
 		default:
 			other = true
 		}
