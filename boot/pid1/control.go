@@ -20,6 +20,7 @@ func (i *Init) operations() map[string]proc.Handler {
 		proc.OpSignal:   proc.Handle(i.signalService),
 		proc.OpList:     proc.Handle(i.list),
 		proc.OpWait:     proc.Handle(i.wait),
+		proc.OpExits:    proc.Handle(i.exits),
 		proc.OpLog:      proc.Handle(i.readLog),
 		proc.OpConsoles: proc.Handle(i.consoles),
 		proc.OpCrashes:  proc.Handle(i.countCrashes),
@@ -50,7 +51,9 @@ func (i *Init) startService(_ context.Context, spec proc.Spec) (proc.Process, er
 	}
 	origin := serviceOrigin(spec.Name)
 	i.screens.SetThreshold(origin, console.Never)
-	return i.table.Start(spec, proc.Output{Stdout: i.lines(origin), Stderr: i.lines(origin)})
+	read := i.bounded(origin, spec.LogRate, spec.LogBurst)
+	p, err := i.table.Start(spec, proc.Output{Stdout: read, Stderr: read})
+	return p.Brief(), err
 }
 
 func (i *Init) signalService(_ context.Context, t proc.Target) (proc.Nothing, error) {
@@ -58,7 +61,20 @@ func (i *Init) signalService(_ context.Context, t proc.Target) (proc.Nothing, er
 }
 
 func (i *Init) list(context.Context, proc.Nothing) ([]proc.Process, error) {
-	return i.table.List(), nil
+	return brief(i.table.List()), nil
+}
+
+func (i *Init) exits(ctx context.Context, q proc.ExitQuery) (proc.Exits, error) {
+	found, err := i.table.Exits(ctx, q.After)
+	found.Rows = brief(found.Rows)
+	return found, err
+}
+
+func brief(rows []proc.Process) []proc.Process {
+	for n, p := range rows {
+		rows[n] = p.Brief()
+	}
+	return rows
 }
 
 func (i *Init) wait(ctx context.Context, t proc.Target) (proc.Process, error) {

@@ -1,10 +1,12 @@
 package proc
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -33,7 +35,12 @@ func (l Launcher) launches(path string) bool { return l.Path != "" && path != l.
 // argv makes the launcher become spec's program; the word that it did comes
 // through the file descriptor with this number.
 func (l Launcher) argv(spec Spec, fd int) []string {
-	return append([]string{l.Mark, strconv.Itoa(fd), spec.Dir, spec.Path}, spec.Argv...)
+	setup := ""
+	if spec.Setup != nil {
+		text, _ := json.Marshal(spec.Setup) // strings and numbers: cannot fail
+		setup = string(text)
+	}
+	return append([]string{l.Mark, strconv.Itoa(fd), setup, spec.Dir, spec.Path}, spec.Argv...)
 }
 
 // exitNoExec is the exit status of a launcher that could not become the
@@ -43,7 +50,7 @@ const exitNoExec = 127
 // Launch becomes the program that a Table has asked for, with args after the
 // mark. It does not return.
 func Launch(args []string) {
-	if len(args) < 4 {
+	if len(args) < 5 {
 		os.Exit(exitNoExec)
 	}
 	fd, err := strconv.Atoi(args[0])
@@ -51,14 +58,27 @@ func Launch(args []string) {
 		os.Exit(exitNoExec)
 	}
 	unix.CloseOnExec(fd) // its end is the word that the program runs
-	if dir := args[1]; dir != "" {
-		err = os.Chdir(dir)
-	}
-	if err == nil {
-		err = &os.PathError{Op: "exec", Path: args[2], Err: syscall.Exec(args[2], args[3:], os.Environ())}
-	}
+	err = become(args[1], args[2], args[3], args[4:])
 	_, _ = unix.Write(fd, []byte(err.Error())) // if nobody reads it, there is still the exit status
 	os.Exit(exitNoExec)
+}
+
+// become returns only if it fails.
+func become(setup, dir, program string, argv []string) error {
+	runtime.LockOSThread()
+	var err error
+	if setup == "" {
+		err = enterDir(dir)
+	} else {
+		s := new(Setup)
+		if err = json.Unmarshal([]byte(setup), s); err == nil {
+			err = s.apply(dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return &os.PathError{Op: "exec", Path: program, Err: syscall.Exec(program, argv, os.Environ())}
 }
 
 // launched waits for the word of a launcher. nil: the program runs, or does not

@@ -1,6 +1,10 @@
 package proc
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,5 +90,91 @@ func TestHungExecHoldsNobody(t *testing.T) {
 	}
 	if p, err := table.Wait(t.Context(), "hangs", 0); err != nil || p.Exit.Signal != 9 {
 		t.Errorf("%+v, %v", p.Exit, err)
+	}
+}
+
+// TestSetup needs root, as the machine has it: each step is seen from inside.
+func TestSetup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("not root")
+	}
+	for _, c := range []struct {
+		name   string
+		setup  Setup
+		script string
+		want   string
+	}{
+		{"user", Setup{User: "4711"}, `awk '/^Uid|^Gid|^CapEff|^CapPrm/ {print $2}' /proc/self/status`, "4711\n4711\n0000000000000000\n0000000000000000\n"},
+		{"capability", Setup{User: "4711", Confined: true, Capabilities: 1 << 10}, `awk '/^CapEff|^CapBnd|^CapAmb/ {print $2}' /proc/self/status`,
+			"0000000000000400\n0000000000000400\n0000000000000400\n"},
+		{"root without", Setup{Confined: true}, `awk '/^CapEff|^CapBnd/ {print $2}' /proc/self/status`, "0000000000000000\n0000000000000000\n"},
+		{"no new privileges", Setup{NoNewPrivileges: true}, `awk '/^NoNewPrivs/ {print $2}' /proc/self/status`, "1\n"},
+		{"no core", Setup{}, `ulimit -c; awk '/core file/ {print $5}' /proc/self/limits`, "0\n1\n"},
+		{"core", Setup{Core: true, CoreFilter: 0x21}, `ulimit -c; cat /proc/self/coredump_filter`, "unlimited\n00000021\n"},
+		{"pid namespace", Setup{Namespaces: []string{"pid", "mount", "uts", "ipc", "net"}}, `echo $$; ls -d /proc/[0-9]* | head -1; ls /sys/class/net | wc -l`, "1\n/proc/1\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := launching(t)
+			var out buffer
+			spec := shell("svc", c.script)
+			spec.Setup = &c.setup
+			if _, err := table.Start(spec, Output{out.read, out.read}); err != nil {
+				t.Fatal(err)
+			}
+			if err := table.Drained(t.Context(), "svc", 1); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); !strings.HasPrefix(got, c.want) {
+				t.Errorf("said %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSetupFails(t *testing.T) {
+	table := launching(t)
+	for _, c := range []struct {
+		setup Setup
+		want  string
+	}{
+		{Setup{User: "nosuch"}, "start svc: set user nosuch: not found"},
+		{Setup{Cgroup: "/does/not/exist"}, "start svc: enter cgroup: open /does/not/exist/cgroup.procs: no such file or directory"},
+		{Setup{Namespaces: []string{"time"}}, `start svc: make namespace "time": no such kind`},
+		{Setup{Root: "/does/not/exist"}, "start svc: enter root /does/not/exist: bind: no such file or directory"},
+	} {
+		spec := shell("svc", "true")
+		spec.Setup = &c.setup
+		if _, err := table.Start(spec, discard()); err == nil || err.Error() != c.want {
+			t.Errorf("%+v: %v, want %s", c.setup, err, c.want)
+		}
+	}
+}
+
+// TestExits: each exit is told once, in order, by one call that waits.
+func TestExits(t *testing.T) {
+	table, ctx := reaping(t)
+	for n := range 3 {
+		if _, err := table.Start(shell(fmt.Sprint("svc", n), "read x; exit 3"), discard()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen []string
+	for after := uint64(0); len(seen) < 3; {
+		found, err := table.Exits(ctx, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range found.Rows {
+			seen = append(seen, p.Name)
+		}
+		after = found.Last
+	}
+	if slices.Sort(seen); !slices.Equal(seen, []string{"svc0", "svc1", "svc2"}) {
+		t.Errorf("told of %v", seen)
+	}
+	waiting, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if found, err := table.Exits(waiting, 3); err == nil {
+		t.Errorf("told again: %+v", found)
 	}
 }

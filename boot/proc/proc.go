@@ -26,6 +26,9 @@ type Spec struct {
 	Argv        []string `json:"argv"`        // argv[0] first
 	Env         []string `json:"env,omitempty"`
 	Dir         string   `json:"dir,omitempty"`
+	Setup       *Setup   `json:"setup,omitempty"`    // nil: as init runs
+	LogRate     uint64   `json:"logRate,omitempty"`  // bytes a second of its output that are kept; 0: all
+	LogBurst    uint64   `json:"logBurst,omitempty"` // bytes that may come at once above it
 }
 
 // Process is one row of the table.

@@ -28,10 +28,13 @@ type Table struct {
 
 	mu    sync.Mutex // held across fork and registration: see reapOne
 	procs map[string]*entry
+	exits uint64        // how many there were
+	ended chan struct{} // closed and replaced at each exit
 }
 
 type entry struct {
 	Process
+	order   uint64        // among the exits
 	exited  chan struct{} // closed when Exit is set
 	drained chan struct{} // closed when both outputs reached their end
 }
@@ -40,7 +43,7 @@ type entry struct {
 // Launcher, whoever starts a program on a disk waits for the disk, and so does
 // everybody else.
 func NewTable(now func() time.Duration, l Launcher) *Table {
-	return &Table{now: now, launcher: l, patience: execPatience, procs: map[string]*entry{}}
+	return &Table{now: now, launcher: l, patience: execPatience, procs: map[string]*entry{}, ended: make(chan struct{})}
 }
 
 // Output is who reads what a child writes, each to the end, without waiting
@@ -59,7 +62,7 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 	if spec.Name == "" || spec.Path == "" || len(spec.Argv) == 0 {
 		return Process{}, fmt.Errorf("start %q: a name and a command are needed", spec.Name)
 	}
-	if !t.launcher.launches(spec.Path) {
+	if !t.launcher.launches(spec.Path) && spec.Setup == nil {
 		_, p, err := t.start(spec, spec, out, extra)
 		return p, err
 	}
@@ -68,7 +71,7 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 		return Process{}, fmt.Errorf("start %s: make pipe: %w", spec.Name, err)
 	}
 	files := append(slices.Clone(extra), theirs)
-	run := Spec{Path: t.launcher.Path, Argv: t.launcher.argv(spec, 2+len(files)), Env: spec.Env}
+	run := Spec{Path: t.launcher.Path, Argv: t.launcher.argv(spec, 2+len(files)), Env: spec.Env, Setup: spec.Setup}
 	e, p, err := t.start(spec, run, out, files)
 	theirs.Close()
 	if err != nil {
@@ -126,12 +129,11 @@ func fork(spec Spec, files []*os.File) (int, error) {
 	for i, f := range files {
 		fds[i] = f.Fd()
 	}
-	return syscall.ForkExec(spec.Path, spec.Argv, &syscall.ProcAttr{
-		Dir:   spec.Dir,
-		Env:   spec.Env,
-		Files: fds,
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if spec.Setup.has("pid") {
+		sys.Cloneflags = syscall.CLONE_NEWPID // the others are the launcher's to make: they may take long
+	}
+	return syscall.ForkExec(spec.Path, spec.Argv, &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: sys})
 }
 
 // shareOOM takes from a child the protection from the OOM killer that init has
@@ -211,6 +213,10 @@ func (t *Table) reapOne() bool {
 		if e.PID == pid && e.Running() {
 			e.Exit = ExitOf(ws, t.now())
 			close(e.exited)
+			t.exits++
+			e.order = t.exits
+			close(t.ended)
+			t.ended = make(chan struct{})
 			return true
 		}
 	}

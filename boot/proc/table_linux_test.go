@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case launchMark:
-		if os.Args[3] == hungProgram {
+		if os.Args[4] == hungProgram {
 			select {}
 		}
 		Launch(os.Args[1:])

@@ -1,0 +1,29 @@
+package proc
+
+import "slices"
+
+// Setup is what the launcher makes of itself before it becomes a program: all
+// that confines a service. It is done there, step by step, because each step
+// may wait for a disk or a kernel lock, and because an error of a step can then
+// be told as text.
+type Setup struct {
+	Cgroup string `json:"cgroup,omitempty"` // folder of the cgroup that it enters first; exists
+	// Root is the folder that becomes /. It gets a /proc, /sys, /dev, /run and
+	// /tmp in a mount namespace of its own.
+	Root       string   `json:"root,omitempty"`
+	Namespaces []string `json:"namespaces,omitempty"` // mount, pid, ipc, uts, net
+
+	User  string `json:"user,omitempty"`  // name or number, by Root's /etc/passwd; empty: root
+	Group string `json:"group,omitempty"` // empty: the user's own
+
+	Confined        bool   `json:"confined,omitempty"`     // Capabilities counts
+	Capabilities    uint64 `json:"capabilities,omitempty"` // bit n: capability n (linux/capability.h)
+	NoNewPrivileges bool   `json:"noNewPrivileges,omitempty"`
+
+	Core       bool   `json:"core,omitempty"`       // its crashes are dumped
+	CoreFilter uint32 `json:"coreFilter,omitempty"` // /proc/PID/coredump_filter (core(5)); 0: as it is
+}
+
+func (s *Setup) has(namespace string) bool {
+	return s != nil && slices.Contains(s.Namespaces, namespace)
+}
