@@ -220,6 +220,25 @@ func TestViewComputesLost(t *testing.T) {
 	}
 }
 
+// Of a service on a node that does not report nothing is known, and no data is
+// not healthy.
+func TestServicesOfALostNodeAreUnknown(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	st := &clusterv1.NodeStatus{Services: []*clusterv1.ServiceStatus{{Name: "vm", State: "running", Enabled: true, Ready: true, Verdict: "alive"}}}
+	m := member{&storev1.Node{Id: "i"}, &storev1.Presence{NodeId: "i", BootId: "b", LastSeen: timestamppb.New(now), Status: st}}
+	if got := m.view(now, time.Second).GetStatus().GetServices()[0]; got.GetState() != "running" || !got.GetReady() {
+		t.Errorf("on a node that reports: %v", got)
+	}
+	got := m.view(now.Add(time.Minute), time.Second).GetStatus().GetServices()[0]
+	if got.GetState() != "unknown" || got.GetReady() || got.GetVerdict() != "unknown" || got.GetReason() != "no news of the node; it was running when last heard of" {
+		t.Errorf("on a lost node: %v", got)
+	}
+	if st.GetServices()[0].GetState() != "running" {
+		t.Error("the stored status was changed")
+	}
+}
+
 func TestPrintable(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

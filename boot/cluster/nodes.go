@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/service"
 )
 
 // Heartbeats come every interval; a node is lost when this many in a row are
@@ -29,6 +33,9 @@ func (m member) view(now time.Time, interval time.Duration) *clusterv1.Node {
 			n.State = clusterv1.NodeState_NODE_STATE_LOST
 		}
 		n.BootId, n.BuildId, n.Status = p.GetBootId(), p.GetBuildId(), p.GetStatus()
+		if n.State == clusterv1.NodeState_NODE_STATE_LOST {
+			n.Status = withoutNews(n.Status)
+		}
 		n.Joined, n.LastSeen = p.GetJoined(), p.GetLastSeen()
 		n.ConfigGeneration, n.Boots = p.GetConfigGeneration(), p.GetBoots()
 	}
@@ -37,3 +44,17 @@ func (m member) view(now time.Time, interval time.Duration) *clusterv1.Node {
 	}
 	return n
 }
+
+// withoutNews is the status of a node that nobody has heard of for a while: of
+// its services nothing is known, whatever it last said.
+func withoutNews(st *clusterv1.NodeStatus) *clusterv1.NodeStatus {
+	st = proto.CloneOf(st)
+	for _, s := range st.GetServices() {
+		s.Reason = fmt.Sprintf("no news of the node; it was %s when last heard of", s.GetState())
+		s.State, s.Ready, s.Verdict, s.NextTry = serviceUnknown, false, string(service.Unknown), nil
+	}
+	return st
+}
+
+// serviceUnknown is the state of a service on a node that does not report.
+const serviceUnknown = "unknown"

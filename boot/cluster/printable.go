@@ -21,6 +21,8 @@ const (
 	maxTicket  = 128
 	maxList    = 16
 	maxLogText = 64 << 10
+
+	maxServices = 64 // a node with more lists its unwell ones first
 )
 
 // printable makes a stranger's text safe for a terminal, a log and a table:
@@ -90,6 +92,39 @@ func cleanStatus(st *clusterv1.NodeStatus) *clusterv1.NodeStatus {
 	clean.MoreLinks = st.GetMoreLinks()
 	for _, l := range links[:min(len(links), maxList)] {
 		clean.Links = append(clean.Links, cleanLink(l))
+	}
+	services := st.GetServices()
+	listed := min(len(services), maxServices)
+	clean.MoreServices = st.GetMoreServices() + uint32(len(services)-listed)
+	for _, s := range services[:listed] {
+		clean.Services = append(clean.Services, cleanService(s))
+	}
+	return clean
+}
+
+func cleanService(s *clusterv1.ServiceStatus) *clusterv1.ServiceStatus {
+	clean := &clusterv1.ServiceStatus{
+		Name: printable(s.GetName(), maxName), State: printable(s.GetState(), maxName), Enabled: s.GetEnabled(),
+		Ready: s.GetReady(), Verdict: printable(s.GetVerdict(), maxName), Incarnation: s.GetIncarnation(),
+		Generation: s.GetGeneration(), Reason: printable(s.GetReason(), maxReason),
+	}
+	if s.GetSince().IsValid() {
+		clean.Since = proto.CloneOf(s.GetSince())
+	}
+	if s.GetNextTry().IsValid() {
+		clean.NextTry = proto.CloneOf(s.GetNextTry())
+	}
+	instances := s.GetInstances()
+	listed := min(len(instances), maxList)
+	clean.MoreInstances = s.GetMoreInstances() + uint32(len(instances)-listed)
+	for _, i := range instances[:listed] {
+		clean.Instances = append(clean.Instances, &clusterv1.ServiceInstance{
+			Id: printable(i.GetId(), maxName), Generation: i.GetGeneration(), State: printable(i.GetState(), maxName),
+		})
+	}
+	needs := s.GetNeeds()
+	for _, n := range needs[:min(len(needs), maxList)] {
+		clean.Needs = append(clean.Needs, printable(n, maxName))
 	}
 	return clean
 }

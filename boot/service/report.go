@@ -20,7 +20,8 @@ type Verdict string
 
 // The verdicts. Gone needs evidence: the process's exit, or the service's own
 // word that it does not know its instances. Unknown is everything else that is
-// not a clear answer; it is tried again, and becomes Gone at the deadline.
+// not a clear answer; it is tried again, and becomes Gone at the deadline, whose
+// Why then says that there was no evidence, only silence.
 const (
 	Alive   Verdict = "alive"
 	Gone    Verdict = "gone"
@@ -33,7 +34,8 @@ type Report struct {
 	Verdict   Verdict
 	Ready     bool
 	Why       string     // one sentence, for Gone and Unknown: what was asked, what was answered, since when
-	Instances []Instance // that the service serves, or served until it was gone
+	Server    string     // the name that the process gave itself at its start, by its Identity probe
+	Instances []Instance // that the service serves, or served until it was gone; sorted by ID
 }
 
 // Instance is one thing that a service keeps in its memory, by its Identity

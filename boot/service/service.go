@@ -88,12 +88,19 @@ type HTTP struct {
 
 // Identity asks a service for what it would lose with its process. The answer
 // to List is a JSON object whose key "instances" is a list of objects with an
-// "id" and a "generation" (a count that never falls), and whose key "server" is
-// a name that the process gave itself at its start. A service that answers with
-// another server, or without an instance that it had and nobody took from it,
-// has lost its state and is gone, however healthy its process looks.
+// "id", a "generation" (a count that never falls) and a "state", and whose key
+// "server" is a name that the process gave itself at its start. A service that
+// answers with another server, or without an instance that it had and nobody
+// took from it, has lost its state and is gone, however healthy its process
+// looks. An instance that was taken from it stays in the list for a while, with
+// the state "stopped", "destroyed" or "failed".
 type Identity struct {
 	List string // URL as in HTTP
+	// Watch is a URL that is answered as soon as anything in the list has
+	// changed, and held open until then; empty: there is none. It is only a
+	// hint to look at once, and never evidence itself. "?generation=N" is added
+	// to it, N being the "generation" at the top of the last list.
+	Watch string
 }
 
 // File is a file that is rendered before each start.

@@ -893,10 +893,12 @@ type NodeStatus struct {
 	// How the boot before this one ended: "clean", "agent crash", "init crash",
 	// "kernel panic", "watchdog", "power loss", "unknown"; empty while the node
 	// has not found out. And why, in one line.
-	LastBootEnd    string        `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
-	LastBootReason string        `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
-	Links          []*LinkStatus `protobuf:"bytes,13,rep,name=links,proto3" json:"links,omitempty"`                           // wanted ones, ports of bonds inside them
-	MoreLinks      uint32        `protobuf:"varint,14,opt,name=more_links,json=moreLinks,proto3" json:"more_links,omitempty"` // that are not listed
+	LastBootEnd    string           `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
+	LastBootReason string           `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
+	Links          []*LinkStatus    `protobuf:"bytes,13,rep,name=links,proto3" json:"links,omitempty"`                                    // wanted ones, ports of bonds inside them
+	MoreLinks      uint32           `protobuf:"varint,14,opt,name=more_links,json=moreLinks,proto3" json:"more_links,omitempty"`          // that are not listed
+	Services       []*ServiceStatus `protobuf:"bytes,15,rep,name=services,proto3" json:"services,omitempty"`                              // enabled ones and those that run, by name
+	MoreServices   uint32           `protobuf:"varint,16,opt,name=more_services,json=moreServices,proto3" json:"more_services,omitempty"` // that are not listed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1029,6 +1031,224 @@ func (x *NodeStatus) GetMoreLinks() uint32 {
 	return 0
 }
 
+func (x *NodeStatus) GetServices() []*ServiceStatus {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetMoreServices() uint32 {
+	if x != nil {
+		return x.MoreServices
+	}
+	return 0
+}
+
+// ServiceStatus is what a node knows of one of its services. A controller that
+// has no news of the node says "unknown" for the state: no data is not healthy.
+type ServiceStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// stopped, waiting, starting, running, backoff, held, stopping, cleaning, failed
+	State         string               `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Enabled       bool                 `protobuf:"varint,3,opt,name=enabled,proto3" json:"enabled,omitempty"` // it is meant to run
+	Ready         bool                 `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
+	Verdict       string               `protobuf:"bytes,5,opt,name=verdict,proto3" json:"verdict,omitempty"`                                    // of its monitor: alive, gone, unknown; empty while nobody looks
+	Incarnation   uint64               `protobuf:"varint,6,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                           // the running one, or the last
+	Generation    uint64               `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`                             // of the document that it runs by; 0: node.yaml
+	Since         *durationpb.Duration `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`                                        // uptime of the node at the last change of state
+	Reason        string               `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`                                      // why it is in this state, empty when all is well
+	Instances     []*ServiceInstance   `protobuf:"bytes,10,rep,name=instances,proto3" json:"instances,omitempty"`                               // that it serves, or served until it was gone
+	MoreInstances uint32               `protobuf:"varint,11,opt,name=more_instances,json=moreInstances,proto3" json:"more_instances,omitempty"` // that are not listed
+	NextTry       *durationpb.Duration `protobuf:"bytes,12,opt,name=next_try,json=nextTry,proto3" json:"next_try,omitempty"`                    // from now; unset: none is planned
+	Needs         []string             `protobuf:"bytes,13,rep,name=needs,proto3" json:"needs,omitempty"`                                       // services that it waits for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceStatus) Reset() {
+	*x = ServiceStatus{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceStatus) ProtoMessage() {}
+
+func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceStatus.ProtoReflect.Descriptor instead.
+func (*ServiceStatus) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ServiceStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServiceStatus) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ServiceStatus) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *ServiceStatus) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *ServiceStatus) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *ServiceStatus) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *ServiceStatus) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *ServiceStatus) GetSince() *durationpb.Duration {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ServiceStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ServiceStatus) GetInstances() []*ServiceInstance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+func (x *ServiceStatus) GetMoreInstances() uint32 {
+	if x != nil {
+		return x.MoreInstances
+	}
+	return 0
+}
+
+func (x *ServiceStatus) GetNextTry() *durationpb.Duration {
+	if x != nil {
+		return x.NextTry
+	}
+	return nil
+}
+
+func (x *ServiceStatus) GetNeeds() []string {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+// ServiceInstance is one thing that a service keeps in its memory.
+type ServiceInstance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // never falls
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`            // the service's own word, or "gone"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceInstance) Reset() {
+	*x = ServiceInstance{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceInstance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceInstance) ProtoMessage() {}
+
+func (x *ServiceInstance) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceInstance.ProtoReflect.Descriptor instead.
+func (*ServiceInstance) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ServiceInstance) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ServiceInstance) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *ServiceInstance) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 // LinkStatus compares one link that the node's network document has with what
 // is there.
 type LinkStatus struct {
@@ -1053,7 +1273,7 @@ type LinkStatus struct {
 
 func (x *LinkStatus) Reset() {
 	*x = LinkStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1285,7 @@ func (x *LinkStatus) String() string {
 func (*LinkStatus) ProtoMessage() {}
 
 func (x *LinkStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1298,7 @@ func (x *LinkStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkStatus.ProtoReflect.Descriptor instead.
 func (*LinkStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LinkStatus) GetName() string {
@@ -1190,7 +1410,7 @@ type LinkAddress struct {
 
 func (x *LinkAddress) Reset() {
 	*x = LinkAddress{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1422,7 @@ func (x *LinkAddress) String() string {
 func (*LinkAddress) ProtoMessage() {}
 
 func (x *LinkAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1435,7 @@ func (x *LinkAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkAddress.ProtoReflect.Descriptor instead.
 func (*LinkAddress) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LinkAddress) GetPrefix() string {
@@ -1255,7 +1475,7 @@ type LinkPort struct {
 
 func (x *LinkPort) Reset() {
 	*x = LinkPort{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1487,7 @@ func (x *LinkPort) String() string {
 func (*LinkPort) ProtoMessage() {}
 
 func (x *LinkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1500,7 @@ func (x *LinkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkPort.ProtoReflect.Descriptor instead.
 func (*LinkPort) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LinkPort) GetName() string {
@@ -1351,7 +1571,7 @@ type ConsoleStatus struct {
 
 func (x *ConsoleStatus) Reset() {
 	*x = ConsoleStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1583,7 @@ func (x *ConsoleStatus) String() string {
 func (*ConsoleStatus) ProtoMessage() {}
 
 func (x *ConsoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1596,7 @@ func (x *ConsoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsoleStatus.ProtoReflect.Descriptor instead.
 func (*ConsoleStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConsoleStatus) GetName() string {
@@ -1428,7 +1648,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1660,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1673,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Node) GetId() string {
@@ -1557,7 +1777,7 @@ type CreateTicketRequest struct {
 
 func (x *CreateTicketRequest) Reset() {
 	*x = CreateTicketRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1789,7 @@ func (x *CreateTicketRequest) String() string {
 func (*CreateTicketRequest) ProtoMessage() {}
 
 func (x *CreateTicketRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1802,7 @@ func (x *CreateTicketRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTicketRequest.ProtoReflect.Descriptor instead.
 func (*CreateTicketRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateTicketRequest) GetTtl() *durationpb.Duration {
@@ -1610,7 +1830,7 @@ type CreateTicketResponse struct {
 
 func (x *CreateTicketResponse) Reset() {
 	*x = CreateTicketResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1842,7 @@ func (x *CreateTicketResponse) String() string {
 func (*CreateTicketResponse) ProtoMessage() {}
 
 func (x *CreateTicketResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1855,7 @@ func (x *CreateTicketResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTicketResponse.ProtoReflect.Descriptor instead.
 func (*CreateTicketResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateTicketResponse) GetTicket() string {
@@ -1667,7 +1887,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1899,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1912,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 type ListNodesResponse struct {
@@ -1704,7 +1924,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1936,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1949,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1748,7 +1968,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1980,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1993,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -1792,7 +2012,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +2024,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +2037,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -1836,7 +2056,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2068,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2081,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RemoveNodeRequest) GetName() string {
@@ -1879,7 +2099,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2111,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2124,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 type LogsRequest struct {
@@ -1919,7 +2139,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2151,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2164,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogsRequest) GetFollow() bool {
@@ -1985,7 +2205,7 @@ type NodeLogsRequest struct {
 
 func (x *NodeLogsRequest) Reset() {
 	*x = NodeLogsRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2217,7 @@ func (x *NodeLogsRequest) String() string {
 func (*NodeLogsRequest) ProtoMessage() {}
 
 func (x *NodeLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2230,7 @@ func (x *NodeLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLogsRequest.ProtoReflect.Descriptor instead.
 func (*NodeLogsRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeLogsRequest) GetNode() string {
@@ -2041,7 +2261,7 @@ type LogRecord struct {
 
 func (x *LogRecord) Reset() {
 	*x = LogRecord{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2273,7 @@ func (x *LogRecord) String() string {
 func (*LogRecord) ProtoMessage() {}
 
 func (x *LogRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2286,7 @@ func (x *LogRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecord.ProtoReflect.Descriptor instead.
 func (*LogRecord) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogRecord) GetSeq() uint64 {
@@ -2111,6 +2331,326 @@ func (x *LogRecord) GetLost() uint64 {
 	return 0
 }
 
+// AttachRequest: the first message says what to attach to, later ones carry
+// what is typed.
+type AttachRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // for a controller
+	Service       string                 `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // this one or none; zero: the one that runs
+	Instance      string                 `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`        // end as well when the service no longer has this one
+	Tail          uint64                 `protobuf:"varint,5,opt,name=tail,proto3" json:"tail,omitempty"`               // begin with the last N lines of its output
+	Input         []byte                 `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`              // for a service with a terminal
+	Size          *TerminalSize          `protobuf:"bytes,7,opt,name=size,proto3" json:"size,omitempty"`                // of the reader's terminal, when it is known or changes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *AttachRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AttachRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *AttachRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *AttachRequest) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *AttachRequest) GetTail() uint64 {
+	if x != nil {
+		return x.Tail
+	}
+	return 0
+}
+
+func (x *AttachRequest) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+type TerminalSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          uint32                 `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Columns       uint32                 `protobuf:"varint,2,opt,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TerminalSize) Reset() {
+	*x = TerminalSize{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TerminalSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TerminalSize) ProtoMessage() {}
+
+func (x *TerminalSize) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
+func (*TerminalSize) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TerminalSize) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *TerminalSize) GetColumns() uint32 {
+	if x != nil {
+		return x.Columns
+	}
+	return 0
+}
+
+// AttachResponse is one of these.
+type AttachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attached      *Attached              `protobuf:"bytes,1,opt,name=attached,proto3" json:"attached,omitempty"` // the first message
+	Line          *LogRecord             `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`         // of output; of a service without a terminal
+	Output        []byte                 `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`     // of a service with one
+	Ended         *Detached              `protobuf:"bytes,4,opt,name=ended,proto3" json:"ended,omitempty"`       // the last message
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AttachResponse) GetAttached() *Attached {
+	if x != nil {
+		return x.Attached
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetLine() *LogRecord {
+	if x != nil {
+		return x.Line
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetOutput() []byte {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetEnded() *Detached {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+type Attached struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Terminal      bool                   `protobuf:"varint,2,opt,name=terminal,proto3" json:"terminal,omitempty"` // takes input
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attached) Reset() {
+	*x = Attached{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attached) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attached) ProtoMessage() {}
+
+func (x *Attached) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attached.ProtoReflect.Descriptor instead.
+func (*Attached) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Attached) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Attached) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+// Detached says why there is nothing to be attached to any more.
+type Detached struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // one sentence
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`   // of the service, as in ServiceStatus
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Detached) Reset() {
+	*x = Detached{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Detached) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Detached) ProtoMessage() {}
+
+func (x *Detached) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Detached.ProtoReflect.Descriptor instead.
+func (*Detached) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Detached) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Detached) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 type UploadBundleRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	BootId        string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"` // of the boot that sends it
@@ -2121,7 +2661,7 @@ type UploadBundleRequest struct {
 
 func (x *UploadBundleRequest) Reset() {
 	*x = UploadBundleRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2673,7 @@ func (x *UploadBundleRequest) String() string {
 func (*UploadBundleRequest) ProtoMessage() {}
 
 func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2686,7 @@ func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBundleRequest.ProtoReflect.Descriptor instead.
 func (*UploadBundleRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UploadBundleRequest) GetBootId() string {
@@ -2172,7 +2712,7 @@ type UploadBundleResponse struct {
 
 func (x *UploadBundleResponse) Reset() {
 	*x = UploadBundleResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2724,7 @@ func (x *UploadBundleResponse) String() string {
 func (*UploadBundleResponse) ProtoMessage() {}
 
 func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2737,7 @@ func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBundleResponse.ProtoReflect.Descriptor instead.
 func (*UploadBundleResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UploadBundleResponse) GetId() string {
@@ -2227,7 +2767,7 @@ type Bundle struct {
 
 func (x *Bundle) Reset() {
 	*x = Bundle{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2779,7 @@ func (x *Bundle) String() string {
 func (*Bundle) ProtoMessage() {}
 
 func (x *Bundle) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2792,7 @@ func (x *Bundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bundle.ProtoReflect.Descriptor instead.
 func (*Bundle) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Bundle) GetId() string {
@@ -2341,7 +2881,7 @@ type ListBundlesRequest struct {
 
 func (x *ListBundlesRequest) Reset() {
 	*x = ListBundlesRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2893,7 @@ func (x *ListBundlesRequest) String() string {
 func (*ListBundlesRequest) ProtoMessage() {}
 
 func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2906,7 @@ func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBundlesRequest.ProtoReflect.Descriptor instead.
 func (*ListBundlesRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListBundlesRequest) GetNode() string {
@@ -2385,7 +2925,7 @@ type ListBundlesResponse struct {
 
 func (x *ListBundlesResponse) Reset() {
 	*x = ListBundlesResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2937,7 @@ func (x *ListBundlesResponse) String() string {
 func (*ListBundlesResponse) ProtoMessage() {}
 
 func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2950,7 @@ func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBundlesResponse.ProtoReflect.Descriptor instead.
 func (*ListBundlesResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{31}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListBundlesResponse) GetBundles() []*Bundle {
@@ -2430,7 +2970,7 @@ type GetBundleRequest struct {
 
 func (x *GetBundleRequest) Reset() {
 	*x = GetBundleRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2982,7 @@ func (x *GetBundleRequest) String() string {
 func (*GetBundleRequest) ProtoMessage() {}
 
 func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2995,7 @@ func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBundleRequest.ProtoReflect.Descriptor instead.
 func (*GetBundleRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{32}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetBundleRequest) GetNode() string {
@@ -2482,7 +3022,7 @@ type GetBundleResponse struct {
 
 func (x *GetBundleResponse) Reset() {
 	*x = GetBundleResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +3034,7 @@ func (x *GetBundleResponse) String() string {
 func (*GetBundleResponse) ProtoMessage() {}
 
 func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +3047,7 @@ func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBundleResponse.ProtoReflect.Descriptor instead.
 func (*GetBundleResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{33}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetBundleResponse) GetBundle() *Bundle {
@@ -2581,7 +3121,7 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x11HeartbeatResponse\x12=\n" +
 	"\fcluster_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
-	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\x8a\x04\n" +
+	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\xef\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
@@ -2600,7 +3140,32 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x10last_boot_reason\x18\f \x01(\tR\x0elastBootReason\x125\n" +
 	"\x05links\x18\r \x03(\v2\x1f.reveille.cluster.v1.LinkStatusR\x05links\x12\x1d\n" +
 	"\n" +
-	"more_links\x18\x0e \x01(\rR\tmoreLinks\"\x9f\x03\n" +
+	"more_links\x18\x0e \x01(\rR\tmoreLinks\x12>\n" +
+	"\bservices\x18\x0f \x03(\v2\".reveille.cluster.v1.ServiceStatusR\bservices\x12#\n" +
+	"\rmore_services\x18\x10 \x01(\rR\fmoreServices\"\xc5\x03\n" +
+	"\rServiceStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
+	"\aenabled\x18\x03 \x01(\bR\aenabled\x12\x14\n" +
+	"\x05ready\x18\x04 \x01(\bR\x05ready\x12\x18\n" +
+	"\averdict\x18\x05 \x01(\tR\averdict\x12 \n" +
+	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x12\x1e\n" +
+	"\n" +
+	"generation\x18\a \x01(\x04R\n" +
+	"generation\x12/\n" +
+	"\x05since\x18\b \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12B\n" +
+	"\tinstances\x18\n" +
+	" \x03(\v2$.reveille.cluster.v1.ServiceInstanceR\tinstances\x12%\n" +
+	"\x0emore_instances\x18\v \x01(\rR\rmoreInstances\x124\n" +
+	"\bnext_try\x18\f \x01(\v2\x19.google.protobuf.DurationR\anextTry\x12\x14\n" +
+	"\x05needs\x18\r \x03(\tR\x05needs\"W\n" +
+	"\x0fServiceInstance\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\"\x9f\x03\n" +
 	"\n" +
 	"LinkStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -2688,7 +3253,29 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x06origin\x18\x03 \x01(\tR\x06origin\x12\x14\n" +
 	"\x05level\x18\x04 \x01(\tR\x05level\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12\x12\n" +
-	"\x04lost\x18\x06 \x01(\x04R\x04lost\"F\n" +
+	"\x04lost\x18\x06 \x01(\x04R\x04lost\"\xdc\x01\n" +
+	"\rAttachRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aservice\x18\x02 \x01(\tR\aservice\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
+	"\binstance\x18\x04 \x01(\tR\binstance\x12\x12\n" +
+	"\x04tail\x18\x05 \x01(\x04R\x04tail\x12\x14\n" +
+	"\x05input\x18\x06 \x01(\fR\x05input\x125\n" +
+	"\x04size\x18\a \x01(\v2!.reveille.cluster.v1.TerminalSizeR\x04size\"<\n" +
+	"\fTerminalSize\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
+	"\acolumns\x18\x02 \x01(\rR\acolumns\"\xcc\x01\n" +
+	"\x0eAttachResponse\x129\n" +
+	"\battached\x18\x01 \x01(\v2\x1d.reveille.cluster.v1.AttachedR\battached\x122\n" +
+	"\x04line\x18\x02 \x01(\v2\x1e.reveille.cluster.v1.LogRecordR\x04line\x12\x16\n" +
+	"\x06output\x18\x03 \x01(\fR\x06output\x123\n" +
+	"\x05ended\x18\x04 \x01(\v2\x1d.reveille.cluster.v1.DetachedR\x05ended\"H\n" +
+	"\bAttached\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x1a\n" +
+	"\bterminal\x18\x02 \x01(\bR\bterminal\"8\n" +
+	"\bDetached\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"F\n" +
 	"\x13UploadBundleRequest\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
 	"\x06record\x18\x02 \x01(\fR\x06record\"&\n" +
@@ -2770,7 +3357,7 @@ func file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_boot_cluster_clusterv1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
 	(TpmMode)(0),                  // 0: reveille.cluster.v1.TpmMode
 	(NodeState)(0),                // 1: reveille.cluster.v1.NodeState
@@ -2786,31 +3373,38 @@ var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),      // 11: reveille.cluster.v1.HeartbeatRequest
 	(*HeartbeatResponse)(nil),     // 12: reveille.cluster.v1.HeartbeatResponse
 	(*NodeStatus)(nil),            // 13: reveille.cluster.v1.NodeStatus
-	(*LinkStatus)(nil),            // 14: reveille.cluster.v1.LinkStatus
-	(*LinkAddress)(nil),           // 15: reveille.cluster.v1.LinkAddress
-	(*LinkPort)(nil),              // 16: reveille.cluster.v1.LinkPort
-	(*ConsoleStatus)(nil),         // 17: reveille.cluster.v1.ConsoleStatus
-	(*Node)(nil),                  // 18: reveille.cluster.v1.Node
-	(*CreateTicketRequest)(nil),   // 19: reveille.cluster.v1.CreateTicketRequest
-	(*CreateTicketResponse)(nil),  // 20: reveille.cluster.v1.CreateTicketResponse
-	(*ListNodesRequest)(nil),      // 21: reveille.cluster.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),     // 22: reveille.cluster.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),        // 23: reveille.cluster.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),       // 24: reveille.cluster.v1.GetNodeResponse
-	(*RemoveNodeRequest)(nil),     // 25: reveille.cluster.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 26: reveille.cluster.v1.RemoveNodeResponse
-	(*LogsRequest)(nil),           // 27: reveille.cluster.v1.LogsRequest
-	(*NodeLogsRequest)(nil),       // 28: reveille.cluster.v1.NodeLogsRequest
-	(*LogRecord)(nil),             // 29: reveille.cluster.v1.LogRecord
-	(*UploadBundleRequest)(nil),   // 30: reveille.cluster.v1.UploadBundleRequest
-	(*UploadBundleResponse)(nil),  // 31: reveille.cluster.v1.UploadBundleResponse
-	(*Bundle)(nil),                // 32: reveille.cluster.v1.Bundle
-	(*ListBundlesRequest)(nil),    // 33: reveille.cluster.v1.ListBundlesRequest
-	(*ListBundlesResponse)(nil),   // 34: reveille.cluster.v1.ListBundlesResponse
-	(*GetBundleRequest)(nil),      // 35: reveille.cluster.v1.GetBundleRequest
-	(*GetBundleResponse)(nil),     // 36: reveille.cluster.v1.GetBundleResponse
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*ServiceStatus)(nil),         // 14: reveille.cluster.v1.ServiceStatus
+	(*ServiceInstance)(nil),       // 15: reveille.cluster.v1.ServiceInstance
+	(*LinkStatus)(nil),            // 16: reveille.cluster.v1.LinkStatus
+	(*LinkAddress)(nil),           // 17: reveille.cluster.v1.LinkAddress
+	(*LinkPort)(nil),              // 18: reveille.cluster.v1.LinkPort
+	(*ConsoleStatus)(nil),         // 19: reveille.cluster.v1.ConsoleStatus
+	(*Node)(nil),                  // 20: reveille.cluster.v1.Node
+	(*CreateTicketRequest)(nil),   // 21: reveille.cluster.v1.CreateTicketRequest
+	(*CreateTicketResponse)(nil),  // 22: reveille.cluster.v1.CreateTicketResponse
+	(*ListNodesRequest)(nil),      // 23: reveille.cluster.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),     // 24: reveille.cluster.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),        // 25: reveille.cluster.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),       // 26: reveille.cluster.v1.GetNodeResponse
+	(*RemoveNodeRequest)(nil),     // 27: reveille.cluster.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),    // 28: reveille.cluster.v1.RemoveNodeResponse
+	(*LogsRequest)(nil),           // 29: reveille.cluster.v1.LogsRequest
+	(*NodeLogsRequest)(nil),       // 30: reveille.cluster.v1.NodeLogsRequest
+	(*LogRecord)(nil),             // 31: reveille.cluster.v1.LogRecord
+	(*AttachRequest)(nil),         // 32: reveille.cluster.v1.AttachRequest
+	(*TerminalSize)(nil),          // 33: reveille.cluster.v1.TerminalSize
+	(*AttachResponse)(nil),        // 34: reveille.cluster.v1.AttachResponse
+	(*Attached)(nil),              // 35: reveille.cluster.v1.Attached
+	(*Detached)(nil),              // 36: reveille.cluster.v1.Detached
+	(*UploadBundleRequest)(nil),   // 37: reveille.cluster.v1.UploadBundleRequest
+	(*UploadBundleResponse)(nil),  // 38: reveille.cluster.v1.UploadBundleResponse
+	(*Bundle)(nil),                // 39: reveille.cluster.v1.Bundle
+	(*ListBundlesRequest)(nil),    // 40: reveille.cluster.v1.ListBundlesRequest
+	(*ListBundlesResponse)(nil),   // 41: reveille.cluster.v1.ListBundlesResponse
+	(*GetBundleRequest)(nil),      // 42: reveille.cluster.v1.GetBundleRequest
+	(*GetBundleResponse)(nil),     // 43: reveille.cluster.v1.GetBundleResponse
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
 }
 var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	2,  // 0: reveille.cluster.v1.Refusal.kind:type_name -> reveille.cluster.v1.RefusalKind
@@ -2818,66 +3412,74 @@ var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	0,  // 2: reveille.cluster.v1.EnrolRequest.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
 	6,  // 3: reveille.cluster.v1.EnrolResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	0,  // 4: reveille.cluster.v1.EnrolResponse.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	37, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	44, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
 	13, // 6: reveille.cluster.v1.JoinRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	37, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	38, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	44, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	45, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	6,  // 9: reveille.cluster.v1.JoinResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	13, // 10: reveille.cluster.v1.HeartbeatRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	37, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	38, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	44, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	45, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	6,  // 13: reveille.cluster.v1.HeartbeatResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
-	17, // 14: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
-	38, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
-	14, // 16: reveille.cluster.v1.NodeStatus.links:type_name -> reveille.cluster.v1.LinkStatus
-	15, // 17: reveille.cluster.v1.LinkStatus.addresses:type_name -> reveille.cluster.v1.LinkAddress
-	16, // 18: reveille.cluster.v1.LinkStatus.ports:type_name -> reveille.cluster.v1.LinkPort
-	1,  // 19: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
-	13, // 20: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
-	37, // 21: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
-	37, // 22: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
-	37, // 23: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 24: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	38, // 25: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
-	37, // 26: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
-	18, // 27: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
-	18, // 28: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
-	27, // 29: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
-	38, // 30: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
-	37, // 31: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
-	37, // 32: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
-	38, // 33: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
-	32, // 34: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
-	32, // 35: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
-	7,  // 36: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
-	9,  // 37: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
-	11, // 38: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
-	30, // 39: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
-	19, // 40: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
-	21, // 41: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
-	23, // 42: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
-	25, // 43: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
-	28, // 44: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
-	33, // 45: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
-	35, // 46: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
-	27, // 47: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
-	8,  // 48: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
-	10, // 49: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
-	12, // 50: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
-	31, // 51: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
-	20, // 52: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
-	22, // 53: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
-	24, // 54: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
-	26, // 55: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
-	29, // 56: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
-	34, // 57: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
-	36, // 58: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
-	29, // 59: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
-	48, // [48:60] is the sub-list for method output_type
-	36, // [36:48] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	19, // 14: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
+	45, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
+	16, // 16: reveille.cluster.v1.NodeStatus.links:type_name -> reveille.cluster.v1.LinkStatus
+	14, // 17: reveille.cluster.v1.NodeStatus.services:type_name -> reveille.cluster.v1.ServiceStatus
+	45, // 18: reveille.cluster.v1.ServiceStatus.since:type_name -> google.protobuf.Duration
+	15, // 19: reveille.cluster.v1.ServiceStatus.instances:type_name -> reveille.cluster.v1.ServiceInstance
+	45, // 20: reveille.cluster.v1.ServiceStatus.next_try:type_name -> google.protobuf.Duration
+	17, // 21: reveille.cluster.v1.LinkStatus.addresses:type_name -> reveille.cluster.v1.LinkAddress
+	18, // 22: reveille.cluster.v1.LinkStatus.ports:type_name -> reveille.cluster.v1.LinkPort
+	1,  // 23: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
+	13, // 24: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
+	44, // 25: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
+	44, // 26: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	44, // 27: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 28: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
+	45, // 29: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
+	44, // 30: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
+	20, // 31: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
+	20, // 32: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
+	29, // 33: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
+	45, // 34: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
+	33, // 35: reveille.cluster.v1.AttachRequest.size:type_name -> reveille.cluster.v1.TerminalSize
+	35, // 36: reveille.cluster.v1.AttachResponse.attached:type_name -> reveille.cluster.v1.Attached
+	31, // 37: reveille.cluster.v1.AttachResponse.line:type_name -> reveille.cluster.v1.LogRecord
+	36, // 38: reveille.cluster.v1.AttachResponse.ended:type_name -> reveille.cluster.v1.Detached
+	44, // 39: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
+	44, // 40: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
+	45, // 41: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
+	39, // 42: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
+	39, // 43: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
+	7,  // 44: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
+	9,  // 45: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
+	11, // 46: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
+	37, // 47: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
+	21, // 48: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
+	23, // 49: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
+	25, // 50: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
+	27, // 51: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
+	30, // 52: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
+	40, // 53: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
+	42, // 54: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
+	29, // 55: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
+	8,  // 56: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
+	10, // 57: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
+	12, // 58: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
+	38, // 59: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
+	22, // 60: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
+	24, // 61: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
+	26, // 62: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
+	28, // 63: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
+	31, // 64: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
+	41, // 65: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
+	43, // 66: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
+	31, // 67: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
+	56, // [56:68] is the sub-list for method output_type
+	44, // [44:56] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_boot_cluster_clusterv1_cluster_proto_init() }
@@ -2891,7 +3493,7 @@ func file_boot_cluster_clusterv1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_boot_cluster_clusterv1_cluster_proto_rawDesc), len(file_boot_cluster_clusterv1_cluster_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

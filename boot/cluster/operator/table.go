@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,11 +26,11 @@ func WriteNodes(w io.Writer, nodes []Node, now time.Time) error {
 		_, err := fmt.Fprintln(w, "no node has enrolled yet: put a ticket (reveille ticket create) into its node.yaml and power it on")
 		return err
 	}
-	rows := []string{"NAME\tSTATE\tSTAGE\tSEALED\tBOOTS\tSEEN\tCRASHES\tADDRESSES\tCONSOLES\tREASON"}
+	rows := []string{"NAME\tSTATE\tSTAGE\tSEALED\tBOOTS\tSEEN\tCRASHES\tADDRESSES\tCONSOLES\tSERVICES\tREASON"}
 	for _, n := range nodes {
 		rows = append(rows, strings.Join([]string{
 			n.Name, n.State, orDash(n.Stage), yesNo(n.Sealed), fmt.Sprint(n.Boots), ago(n.LastSeen, now),
-			fmt.Sprint(n.AgentCrashes), few(n.Addresses, 2), consoles(n.Consoles), orDash(n.Reason),
+			fmt.Sprint(n.AgentCrashes), few(n.Addresses, 2), consoles(n.Consoles), services(n), orDash(n.Reason),
 		}, "\t"))
 	}
 	return columns(w, rows...)
@@ -59,7 +60,7 @@ func WriteNode(w io.Writer, n Node, now time.Time) error {
 	for _, c := range n.Consoles {
 		rows = append(rows, fmt.Sprintf("console %s\t%s, %d bytes written, %s dropped", c.Name, stalled(c), c.WrittenBytes, count(c.DroppedLines, "line")))
 	}
-	return columns(w, append(rows, linkRows(n)...)...)
+	return columns(w, slices.Concat(rows, linkRows(n), serviceRows(n))...)
 }
 
 // WriteTicket is the table of `ticket create`.

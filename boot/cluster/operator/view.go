@@ -37,6 +37,8 @@ type Node struct {
 	Consoles         []Console  `json:"consoles" yaml:"consoles"`
 	Links            []Link     `json:"links" yaml:"links"`
 	MoreLinks        uint32     `json:"moreLinks" yaml:"moreLinks"` // that the node did not list
+	Services         []Service  `json:"services" yaml:"services"`
+	MoreServices     uint32     `json:"moreServices" yaml:"moreServices"` // that the node did not list
 	ID               string     `json:"id" yaml:"id"`
 	KeySHA256        string     `json:"keySha256" yaml:"keySha256"`
 }
@@ -87,6 +89,7 @@ func NodeOf(n *clusterv1.Node) Node {
 		AgentCrashes:  st.GetAgentCrashes(), LastCrash: st.GetLastCrash(),
 		LastBootEnd: st.GetLastBootEnd(), LastBootReason: st.GetLastBootReason(),
 		Consoles: []Console{}, Links: linksOf(st), MoreLinks: st.GetMoreLinks(),
+		Services: servicesOf(st), MoreServices: st.GetMoreServices(),
 	}
 	for _, c := range st.GetConsoles() {
 		v.Consoles = append(v.Consoles, Console{c.GetName(), c.GetWrittenBytes(), c.GetDroppedLines(), c.GetStalled()})
