@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"reveille/boot/proc"
@@ -57,11 +58,11 @@ func runFakeAgent() {
 		say("deaf")
 		select {}
 	case "stopped":
-		say("stopping")
+		say("hanging")
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		select {}
 	case "hung": // its dump is far over a pipe's 1 MiB
-		for range 5000 {
+		for range 1500 {
 			go deep(20)
 		}
 		say("hanging")
@@ -70,14 +71,6 @@ func runFakeAgent() {
 		fmt.Fprint(os.Stderr, "fatal error: all is lost\n\ngoroutine 1 [running]:\nmain.lose()\n\t/a/b.go:1 +0x1\n")
 		for n := 2; ; n++ {
 			fmt.Fprintf(os.Stderr, "\ngoroutine %d [select]:\nmain.wait()\n\t/a/b.go:2 +0x1\n", n)
-		}
-	case "reports":
-		for n := 0; ; n++ {
-			init.SetStage(context.Background(), proc.Progress{Stage: fmt.Sprint("stage", n)})
-			time.Sleep(20 * time.Millisecond)
-			if n == 50 {
-				os.Exit(5)
-			}
 		}
 	}
 }
@@ -227,35 +220,64 @@ func TestAgentComesBack(t *testing.T) {
 
 // TestHungAgent wants a silent agent asked where it is and then dead, with a
 // crash that says so, whatever it does with signals and however long its dump.
+// Its silence begins when it has come to where it hangs, however busy the
+// machine: time is not waited for, it is set back.
 func TestHungAgent(t *testing.T) {
 	for _, c := range []struct {
-		role, trace string
+		role, state string // of the process, by proc_pid_stat(5)
+		trace       string
 		kept        int // bytes that the crash collector keeps at least
 	}{
-		{"hung", "pid1.runFakeAgent", console.DefaultCrashHead},
-		{"stopped", "pid1.runFakeAgent", 100},
+		{"hung", "S", "pid1.runFakeAgent", console.DefaultCrashHead},
+		{"stopped", "T", "pid1.runFakeAgent", 100},
 	} {
 		t.Run(c.role, func(t *testing.T) {
 			i, ctx := newTestInit(t, c.role)
-			i.hungAfter = time.Second
-			begun := time.Now()
-			if got := i.runAgent(ctx, 1); got != "hung: no progress for 1s" {
-				t.Errorf("ended: %q", got)
-			}
-			if took := time.Since(begun); took > 20*time.Second { // 2 s on an idle machine
-				t.Errorf("took %s", took)
+			i.hungAfter, i.dumpGrace = time.Hour, time.Hour
+			ended := make(chan string, 1)
+			go func() { ended <- i.runAgent(ctx, 1) }()
+			awaitLog(t, ctx, i, "hanging")
+			awaitState(t, ctx, i, c.state)
+			i.mu.Lock()
+			i.heard = i.heard.Add(-2 * i.hungAfter)
+			i.mu.Unlock()
+			select {
+			case got := <-ended:
+				if got != "hung: no progress for 1h0m0s" {
+					t.Errorf("ended: %q", got)
+				}
+			case <-ctx.Done():
+				t.Fatalf("lives on; the log:\n%s", wholeLog(i))
 			}
 			crash := texts(i, console.CrashOrigin)
-			if len(crash) != 2 || !strings.HasPrefix(crash[0], "agent crashed: hung: no progress for 1s") {
+			if len(crash) != 2 || !strings.HasPrefix(crash[0], "agent crashed: hung: no progress for 1h0m0s") {
 				t.Fatalf("on record: %.500q", crash)
 			}
 			if !strings.Contains(crash[1], "SIGQUIT: quit") || !strings.Contains(crash[1], c.trace) || len(crash[1]) < c.kept {
 				t.Errorf("the trace has %d bytes: %.500s", len(crash[1]), crash[1])
 			}
-			if i.crashes.Count != 1 || i.crashes.Last != "hung: no progress for 1s" {
+			if i.crashes.Count != 1 || i.crashes.Last != "hung: no progress for 1h0m0s" {
 				t.Errorf("counted: %+v", i.crashes)
 			}
 		})
+	}
+}
+
+// awaitState waits until the agent's main thread is in that state.
+func awaitState(t *testing.T, ctx context.Context, i *Init, state string) {
+	t.Helper()
+	pid := i.table.List()[0].PID
+	for {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, _ := strings.Cut(string(text), ") "); strings.HasPrefix(rest, state) {
+			return
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			t.Fatalf("the agent is not in state %s: %s", state, text)
+		}
 	}
 }
 
@@ -273,13 +295,29 @@ func TestEndlessDump(t *testing.T) {
 	}
 }
 
-// TestReportsAreProgress: an agent that reports is left alone.
+// TestReportsAreProgress: an agent that reports is left alone, and no longer
+// than it does.
 func TestReportsAreProgress(t *testing.T) {
-	i, ctx := newTestInit(t, "reports")
-	i.hungAfter = 500 * time.Millisecond
-	if got := i.runAgent(ctx, 1); got != "exit status 5" {
-		t.Errorf("ended: %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		i := &Init{hungAfter: hungAfter, dumpGrace: dumpGrace, log: console.NewLog(console.DefaultLimits(), console.BootTime), table: proc.NewTable(console.BootTime, proc.Launcher{})}
+		i.born()
+		cause := make(chan string, 1)
+		go func() { cause <- i.endHung(t.Context(), 1, console.NewCrashCollector(1, 1, nil)) }()
+		for range 20 {
+			time.Sleep(hungAfter - time.Millisecond)
+			if log := wholeLog(i); log != "" {
+				t.Fatalf("an agent that reports is asked for its end:\n%s", log)
+			}
+			i.setStage(t.Context(), proc.Progress{Stage: "join"})
+		}
+		begun := time.Now()
+		if got := <-cause; got != "hung: no progress for 30s" {
+			t.Errorf("cause %q", got)
+		}
+		if took := time.Since(begun); took != hungAfter+dumpGrace {
+			t.Errorf("took %s", took)
+		}
+	})
 }
 
 // TestLoopEndsInReboot: a machine whose agent dies again and again restarts
