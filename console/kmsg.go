@@ -66,12 +66,18 @@ func syslogLevel(severity int) Level {
 // KernelThreshold is the least level of kernel messages that belongs on
 // consoles by the kernel's command line; as in the kernel, the last of quiet,
 // debug and loglevel= counts. Errors always belong there.
+//
+// quiet is loglevel=4 (CONSOLE_LOGLEVEL_QUIET), so it leaves warnings out. Those
+// of a healthy boot are many and tell an operator nothing: of MTRRs, of the
+// TSC, and one of an underflow each time that a UART is taken from the kernel,
+// which had it as a console before it had it as a device
+// (drivers/tty/serial/8250/8250_port.c, serial8250_console_exit).
 func KernelThreshold(cmdline string) Level {
 	least := Info
 	for _, word := range strings.Fields(cmdline) {
 		switch {
 		case word == "quiet":
-			least = Warn
+			least = Error
 		case word == "debug", word == "ignore_loglevel":
 			least = Debug
 		case strings.HasPrefix(word, "loglevel="):

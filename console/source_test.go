@@ -331,9 +331,10 @@ on sda false
 func TestKernelThreshold(t *testing.T) {
 	for cmdline, want := range map[string]Level{
 		"console=ttyS0":          Info,
-		"quiet rdinit=/init":     Warn,
+		"quiet rdinit=/init":     Error,
 		"quiet loglevel=1":       Error,
-		"loglevel=3 quiet":       Warn,
+		"loglevel=3 quiet":       Error,
+		"quiet loglevel=5":       Warn,
 		"loglevel=7":             Info,
 		"loglevel=8":             Debug,
 		"quiet debug":            Debug,
