@@ -122,12 +122,8 @@ func (n *Node) RemoveNIC(ctx context.Context, i int) error {
 	if i < n.cfg.NICs || !slices.Contains(n.nics, nicName(i)) {
 		return n.wrap("remove NIC", errors.New("not one that AddNIC plugged in"))
 	}
-	if err := n.command(ctx, "device_del", map[string]any{"id": nicName(i)}); err != nil {
+	if err := n.unplug(ctx, nicName(i)); err != nil {
 		return err
-	}
-	err := n.monitor.event(ctx, "DEVICE_DELETED", func(e Event) bool { return e.Data["device"] == nicName(i) })
-	if err != nil {
-		return n.wrap("remove NIC", err)
 	}
 	n.nics = slices.DeleteFunc(n.nics, func(s string) bool { return s == nicName(i) })
 	return n.command(ctx, "netdev_del", map[string]any{"id": portName(i)})
@@ -135,22 +131,23 @@ func (n *Node) RemoveNIC(ctx context.Context, i int) error {
 
 // PullSerial pulls the card of serial port i (Config.Cards), and waits
 // until the node let go of it.
-func (n *Node) PullSerial(ctx context.Context, i int) error {
-	if err := n.command(ctx, "device_del", map[string]any{"id": uartName(i)}); err != nil {
-		return err
-	}
-	err := n.monitor.event(ctx, "DEVICE_DELETED", func(e Event) bool { return e.Data["device"] == uartName(i) })
-	if err != nil {
-		return n.wrap("pull serial card", err)
-	}
-	return nil
-}
+func (n *Node) PullSerial(ctx context.Context, i int) error { return n.unplug(ctx, uartName(i)) }
 
 // PlugSerial puts the card of serial port i back, on the same line.
 func (n *Node) PlugSerial(ctx context.Context, i int) error {
 	return n.command(ctx, "device_add", map[string]any{
 		"driver": "pci-serial", "id": uartName(i), "chardev": lineName(i), "bus": uartSlot(i),
 	})
+}
+
+func (n *Node) unplug(ctx context.Context, device string) error {
+	if !n.running() {
+		return n.wrap("unplug "+device, errors.New("the node is off"))
+	}
+	if err := n.monitor.unplug(ctx, device); err != nil {
+		return n.wrap("unplug "+device, n.why(err))
+	}
+	return nil
 }
 
 func (n *Node) command(ctx context.Context, name string, args map[string]any) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -142,14 +143,18 @@ func (m *monitor) hungUp() bool {
 	return m.err != nil
 }
 
-// event waits for an event that happened, or happens, and fits.
-func (m *monitor) event(ctx context.Context, name string, fits func(Event) bool) error {
+// unplug asks the guest to let go of a device, and waits until it did: what says
+// so comes after the request, and is not that of an earlier device by that name.
+func (m *monitor) unplug(ctx context.Context, device string) error {
+	m.mu.Lock()
+	before := len(m.events)
+	m.mu.Unlock()
+	if err := m.do(ctx, "device_del", map[string]any{"id": device}); err != nil {
+		return err
+	}
 	return m.await(ctx, func() bool {
-		for _, e := range m.events {
-			if e.Name == name && fits(e) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(m.events[before:], func(e Event) bool {
+			return e.Name == "DEVICE_DELETED" && e.Data["device"] == device
+		})
 	})
 }

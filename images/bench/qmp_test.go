@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// fakeQEMU greets, refuses "refuse", never answers "ignore", sends an event
-// before it answers "reset", and hangs up on "quit".
+// fakeQEMU greets, refuses "refuse", never answers "ignore", hangs up on "quit",
+// and obeys all else. Its guest lets go of one device.
 func fakeQEMU(conn net.Conn) {
 	defer conn.Close()
+	unplugged := false
 	fmt.Fprintln(conn, `{"QMP": {"version": {}, "capabilities": []}}`)
 	in := json.NewDecoder(bufio.NewReader(conn))
 	for {
@@ -31,8 +32,12 @@ func fakeQEMU(conn net.Conn) {
 			return
 		case "refuse":
 			fmt.Fprintf(conn, `{"id": %d, "error": {"class": "GenericError", "desc": "no such device"}}`, cmd.ID)
-		case "reset":
-			fmt.Fprintln(conn, `{"event": "RESET", "data": {"guest": true}}`)
+		case "device_del":
+			if !unplugged {
+				unplugged = true
+				fmt.Fprintln(conn, `{"event": "DEVICE_DELETED", "data": {"path": "/machine/peripheral/nic2/virtio-backend"}}`)
+				fmt.Fprintln(conn, `{"event": "DEVICE_DELETED", "data": {"device": "nic2"}}`)
+			}
 			fallthrough
 		default:
 			fmt.Fprintf(conn, `{"id": %d, "return": {}}`, cmd.ID)
@@ -57,11 +62,13 @@ func TestMonitor(t *testing.T) {
 	if err := m.do(short, "ignore", nil); err == nil || err.Error() != "QMP ignore: too slow" {
 		t.Errorf("ignored: %v", err)
 	}
-	if err := m.do(ctx, "reset", nil); err != nil {
+	if err := m.unplug(ctx, "nic2"); err != nil {
 		t.Error(err)
 	}
-	if err := m.event(ctx, "RESET", func(e Event) bool { return e.Data["guest"] == true }); err != nil {
-		t.Error(err)
+	soon, cancelSoon := context.WithTimeoutCause(ctx, 50*time.Millisecond, fmt.Errorf("too slow"))
+	defer cancelSoon()
+	if err := m.unplug(soon, "nic2"); err == nil || err.Error() != "too slow" {
+		t.Errorf("took the end of one device for that of the next: %v", err)
 	}
 	if err := m.do(ctx, "quit", nil); err == nil || !strings.Contains(err.Error(), "EOF") {
 		t.Errorf("hung up: %v", err)
