@@ -73,9 +73,9 @@ func (d death) dies(t *testing.T, s serial) {
 	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Serial: s.ports, Append: d.fault + fastLines(s)})
 	boot(t, ctx, n, "")
 	record := awaitBundle(t, ctx, r, 1)
-	// A member whose init was too busy to be asked for its crashes tells of them
-	// with the next heartbeat.
-	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool { return v.State == "joined" && v.AgentCrashes > 0 })
+	// A member whose init was too busy to be asked for its crashes tells why with
+	// the next heartbeat.
+	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool { return v.State == "joined" && v.LastCrash != "" })
 	if err != nil {
 		t.Fatal(err)
 	}

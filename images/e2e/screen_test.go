@@ -17,8 +17,8 @@ import (
 
 // TestStatusScreen boots a node with a display, whose agent dies once: a
 // photograph of the screen must tell the stages, the addresses, the crash and
-// what was wrong. Why a machine stops is not photographed: a healthy node is off
-// 0.2 s after it has said so.
+// what was wrong. Why a machine stops is photographed in TestStopOfASickMachine: a
+// healthy node is off 0.2 s after it has said so.
 func TestStatusScreen(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)

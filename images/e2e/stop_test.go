@@ -14,13 +14,13 @@ import (
 
 // TestStopOfASickMachine asks a machine to reboot on which everything is in
 // the way: a service that does not obey, one that is frozen, a disk that hangs
-// and a console that nobody reads. The reason comes first, and the machine
-// restarts in the time that it promises.
+// and a console that nobody reads. The reason comes first, on the display too,
+// and the machine restarts in the time that it promises.
 func TestStopOfASickMachine(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
 	n := add(t, ctx, r, rack.Machine{
-		Name: "n1", TPM: true, Append: "reveille.fault=deaf@steady,frozen@steady",
+		Name: "n1", TPM: true, Display: true, Append: "reveille.fault=deaf@steady,frozen@steady",
 		Serial: []bench.Pace{bench.Unlimited(), bench.StopsAfter(2048)},
 	})
 	first := boot(t, ctx, n, "")
@@ -35,6 +35,7 @@ func TestStopOfASickMachine(t *testing.T) {
 	}
 	see(t, within, n, 0, `reboot: ctrl-alt-del`)
 	told := time.Since(asked)
+	awaitScreen(t, within, n, "reboot: ctrl-alt-del, or SIGINT to init")
 	if err := n.WaitReboots(within, 1); err != nil {
 		t.Fatal(err)
 	}
