@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"reveille/boot/identity"
+	"reveille/boot/service"
 	"reveille/netcfg"
 )
 
@@ -33,6 +34,7 @@ type Params struct {
 	Network   *netcfg.Config
 	Sysctls   []netcfg.Sysctl // in the order in which they are written
 	API       API
+	Services  service.Definitions // of this node alone; the cluster's come to them
 	Settings  Settings
 	Source    string // the candidate they came from
 }
@@ -76,7 +78,7 @@ func Parse(file string, text []byte) (*Params, error) {
 }
 
 func (p *Params) read(doc *netcfg.Document, file string) {
-	m := doc.Root().Mapping(netcfg.Keys{Known: []string{"version", "name", "cluster", "tpm", "network", "sysctls", "api"}})
+	m := doc.Root().Mapping(netcfg.Keys{Known: []string{"version", "name", "cluster", "tpm", "network", "sysctls", "api", "services", "payloads", "secrets"}})
 	if !isMapping(doc.Root()) {
 		return // reported, and its keys are not missing
 	}
@@ -94,6 +96,7 @@ func (p *Params) read(doc *netcfg.Document, file string) {
 	}
 	p.readAPI(m.Get("api"))
 	p.Sysctls = netcfg.ReadSysctls(m.Get("sysctls"))
+	p.Services = service.Read(m, 0, service.Elsewhere{})
 	network := m.Require("network")
 	if network.Names(); !isMapping(network) {
 		return

@@ -29,6 +29,7 @@ type Service struct {
 	Namespaces      []string  // of its own: mount, pid, ipc, uts, net
 	Terminal        bool      // stdin, stdout and stderr are a terminal that `node attach` can type into
 	Files           []File    // written before each start
+	Folders         []string  // absolute; kept across incarnations, shared with services that name the same
 
 	Needs   []string // services that must be ready before it is started
 	Restart Policy
@@ -128,6 +129,6 @@ type Core struct {
 // the one that is asked for.
 type Payload struct {
 	Name   string
-	Source string // absolute path of the archive or of the OCI layout
+	Source string // absolute path, on the node, of the archive or of the folder with the OCI layout
 	Digest string // sha256:HEX of the archive, or of the OCI manifest
 }
