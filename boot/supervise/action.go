@@ -1,0 +1,74 @@
+package supervise
+
+import (
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"reveille/boot/service"
+)
+
+// Verb is what an Action does.
+type Verb string
+
+// The verbs. All but Say are of one incarnation.
+const (
+	Start   Verb = "start"   // tell: Started or StartFailed
+	Signal  Verb = "signal"  // its processes
+	Kill    Verb = "kill"    // all that is in its cgroup
+	Bury    Verb = "bury"    // take the bundle, kill what is left, remove its cgroup; tell: Buried
+	Watch   Verb = "watch"   // with a monitor; tell: Report, MonitorEnded
+	Unwatch Verb = "unwatch" //
+	Say     Verb = "say"     // to the log
+)
+
+// Levels of what is said.
+const (
+	Debug = slog.LevelDebug
+	Info  = slog.LevelInfo
+	Warn  = slog.LevelWarn
+	Error = slog.LevelError
+)
+
+// Action is one thing to do.
+type Action struct {
+	Verb    Verb
+	Ref     service.Ref
+	Service service.Service // Start, Watch
+	Signal  syscall.Signal  // Signal
+	Death   Death           // Bury
+	Level   slog.Level      // Say
+	Text    string          // Say
+}
+
+// String is an Action for tests and people.
+func (a Action) String() string {
+	switch a.Verb {
+	case Signal:
+		return fmt.Sprintf("signal %s %s", a.Ref, a.Signal)
+	case Say:
+		return fmt.Sprintf("say %s: %s", a.Level, a.Text)
+	case Bury:
+		return fmt.Sprintf("bury %s: %s", a.Ref, a.Death.Why)
+	}
+	return fmt.Sprintf("%s %s", a.Verb, a.Ref)
+}
+
+// Death is what a bundle is made of.
+type Death struct {
+	service.Ref
+	Ending
+	Service   service.Service
+	Started   time.Duration // since boot; 0: it never ran
+	Instances []service.Instance
+}
+
+func (m *Machine) do(u *unit, a Action) {
+	a.Ref = u.Ref
+	m.acts = append(m.acts, a)
+}
+
+func (m *Machine) say(u *unit, level slog.Level, text string) {
+	m.do(u, Action{Verb: Say, Level: level, Text: u.Ref.String() + ": " + text})
+}

@@ -1,0 +1,257 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"reveille/boot/proc"
+	"reveille/boot/service"
+)
+
+// settle brings every service nearer to its wish, and returns all that is to be
+// done. A service that becomes ready may be what another waits for, but that
+// takes an event of its own, so one pass does.
+func (m *Machine) settle(now time.Duration) []Action {
+	if m.desired {
+		for _, u := range m.inOrder() {
+			if u.State == Starting || u.State == Running {
+				m.review(u, now)
+			}
+		}
+		for _, u := range m.inOrder() {
+			m.noteNeeds(u, now)
+			if !u.State.busy() {
+				m.begin(u, now)
+			}
+		}
+	}
+	acts := m.acts
+	m.acts = nil
+	return acts
+}
+
+// review ends an incarnation that is not wished any more.
+func (m *Machine) review(u *unit, now time.Duration) {
+	why := ""
+	switch {
+	case u.wish.Name == "":
+		why = "it is no longer defined"
+	case u.wish.Stopped:
+		why = "it was stopped by an operator"
+	case u.wish.Starts > u.Starts:
+		why = "a new incarnation was asked for"
+	case u.outdated() && u.Run.Restart != service.Never:
+		why = "its definition changed"
+	default:
+		return
+	}
+	m.end(u, now, Ending{Why: why, Ordered: true})
+}
+
+// begin starts a service that is to run, unless something is in its way, and
+// says what.
+func (m *Machine) begin(u *unit, now time.Duration) {
+	asked := u.wish.Starts > u.Starts
+	changed := u.outdated() && u.Run.Restart != service.Never
+	switch {
+	case u.wish.Name == "":
+		m.enter(u, now, Stopped, "it is no longer defined")
+	case u.wish.Stopped:
+		m.enter(u, now, Stopped, "it was stopped by an operator")
+	case u.Spent != "" && !asked && !changed:
+		m.enter(u, now, u.final(), u.Spent)
+	case now < u.Until && !asked && !changed && (u.State == Backoff || u.State == Held):
+	case m.missing(u):
+		m.enter(u, now, Waiting, m.waitsFor(u))
+	default:
+		m.start(u, now)
+	}
+}
+
+func (u *unit) final() State {
+	if u.Failed {
+		return Failed
+	}
+	return Stopped
+}
+
+func (m *Machine) start(u *unit, now time.Duration) {
+	u.Incarnation++
+	u.Generation = u.wish.Generation
+	u.Run, u.Starts = u.wish.Service, u.wish.Starts
+	u.Ready, u.Unknown, u.Instances, u.Started = false, "", nil, 0
+	u.Spent, u.Failed, u.End, u.Kills, u.lostNeeds = "", false, Ending{}, 0, 0
+	m.enter(u, now, Starting, "its program is being started")
+	u.dirty = true
+	m.do(u, Action{Verb: Start, Service: u.Run})
+}
+
+// missing finds what a service waits for.
+func (m *Machine) missing(u *unit) bool {
+	u.needs = nil
+	for _, name := range u.wish.Needs {
+		if !m.isReady(name) {
+			u.needs = append(u.needs, name)
+		}
+	}
+	return len(u.needs) > 0
+}
+
+func (m *Machine) isReady(name string) bool {
+	n := m.units[name]
+	return n != nil && n.State == Running && n.Ready
+}
+
+// shownNeeds bounds how many needs a reason names.
+const shownNeeds = 3
+
+func (m *Machine) waitsFor(u *unit) string {
+	var parts []string
+	for _, name := range u.needs[:min(len(u.needs), shownNeeds)] {
+		n := m.units[name]
+		switch {
+		case n == nil || n.wish.Name == "":
+			parts = append(parts, name+" (not defined)")
+		case n.tell() == "":
+			parts = append(parts, fmt.Sprintf("%s (%s)", name, n.State))
+		default:
+			parts = append(parts, fmt.Sprintf("%s (%s: %s)", name, n.State, n.tell()))
+		}
+	}
+	text := "needs " + strings.Join(parts, ", ")
+	if more := len(u.needs) - shownNeeds; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// noteNeeds remembers when a service last ran without what it needs: what it
+// does then is not its own failure.
+func (m *Machine) noteNeeds(u *unit, now time.Duration) {
+	if u.State != Running && u.State != Starting {
+		return
+	}
+	if slices.ContainsFunc(u.Run.Needs, func(name string) bool { return !m.isReady(name) }) {
+		u.lostNeeds = now
+	}
+}
+
+// end has an incarnation end: asked to, or, when it is gone, killed at once.
+func (m *Machine) end(u *unit, now time.Duration, e Ending) {
+	u.End, u.Kills = e, 0
+	m.enter(u, now, Stopping, e.Why)
+	m.do(u, Action{Verb: Unwatch})
+	if e.Gone {
+		m.say(u, Error, "gone: "+e.Why)
+		m.kill(u, now)
+		return
+	}
+	m.say(u, Info, "stopping: "+e.Why)
+	u.Until = now + u.Run.Stop.Timeout
+	m.do(u, Action{Verb: Signal, Signal: u.Run.Stop.Signal})
+}
+
+// kill kills the whole cgroup, again and again until it is dead: a process in D
+// state dies when the kernel lets it.
+func (m *Machine) kill(u *unit, now time.Duration) {
+	u.dirty = true
+	m.do(u, Action{Verb: Kill})
+	switch u.Kills {
+	case 0:
+		u.Until = now + killBound
+		if !u.End.Gone {
+			m.say(u, Warn, fmt.Sprintf("did not end within %s of %s; killed", u.Run.Stop.Timeout, u.Run.Stop.Signal))
+		}
+	case 1:
+		u.Reason = fmt.Sprintf("cannot be killed: still there %s after SIGKILL; %s", killBound, u.End.Why)
+		m.say(u, Error, fmt.Sprintf("%s; trying again every %s", u.Reason, killAgain))
+		fallthrough
+	default:
+		u.Until = now + killAgain
+	}
+	u.Kills++
+}
+
+// bury takes note of an end and has the bundle taken and the remains removed.
+func (m *Machine) bury(u *unit, now time.Duration, exit *proc.Exit, why string) {
+	if u.State != Stopping {
+		u.End = Ending{}
+	} else if u.End.Gone {
+		why = u.End.Why // that it was killed then is no news
+	} else {
+		why = u.End.Why + "; " + why
+	}
+	u.End.Why, u.End.Exit, u.End.At = why, exit, now
+	u.End.Bundle = m.worthBundle(u, now)
+	m.enter(u, now, Cleaning, why)
+	u.dirty = true
+	m.do(u, Action{Verb: Unwatch})
+	m.do(u, Action{Verb: Bury, Death: u.death()})
+}
+
+func (u *unit) death() Death {
+	return Death{Ref: u.Ref, Ending: u.End, Service: u.Run, Started: u.Started, Instances: u.Instances}
+}
+
+// worthBundle: every end that nobody ordered, but one that repeats itself only
+// once in a window, lest a service in a loop of failures fills the cluster.
+func (m *Machine) worthBundle(u *unit, now time.Duration) bool {
+	if u.End.Ordered || u.End.Exit != nil && u.End.Exit.Clean() && len(u.Instances) == 0 && !u.End.Gone {
+		return false
+	}
+	if u.bundled == u.End.Why && now-u.bundledAt < window && u.Run.Restart != service.Never {
+		return false
+	}
+	u.bundled, u.bundledAt = u.End.Why, now
+	return true
+}
+
+// rest decides what becomes of a service whose last incarnation has left
+// nothing.
+func (m *Machine) rest(u *unit, now time.Duration, left int) {
+	clean := u.End.Exit != nil && u.End.Exit.Clean() && left == 0 && !u.End.Gone
+	u.Ready, u.Unknown, u.Until = false, "", 0
+	switch {
+	case u.End.Ordered:
+		m.enter(u, now, Stopped, u.End.Why)
+		m.say(u, Info, "stopped: "+u.End.Why)
+		if u.Run.Restart == service.Never && (u.Started != 0 || u.End.Exit != nil) {
+			u.Spent = u.End.Why // its state is gone, whoever ended it
+		}
+	case u.Run.Restart == service.Never && !(clean && len(u.Instances) == 0):
+		m.spend(u, now, true, u.End.Why+lost(u.Instances))
+		m.say(u, Error, "failed: "+u.Spent+"; it is not started again unless a new incarnation is asked for")
+	case u.Run.Restart != service.Always && clean:
+		m.spend(u, now, false, "it ended by itself: "+u.End.Why)
+		m.say(u, Info, u.Spent)
+	case u.lostNeeds != 0 && now-u.lostNeeds <= needsGrace:
+		m.enter(u, now, Backoff, u.End.Why+", while it lacked what it needs")
+		u.Until = now + firstBackoff
+		m.say(u, Warn, u.Reason)
+	default:
+		m.fail(u, now)
+	}
+}
+
+func lost(instances []service.Instance) string {
+	if len(instances) == 0 {
+		return ""
+	}
+	return ", and with it " + count(len(instances), "instance", "instances")
+}
+
+// spend has a service not start again.
+func (m *Machine) spend(u *unit, now time.Duration, failed bool, why string) {
+	u.Spent, u.Failed = why, failed
+	m.enter(u, now, u.final(), why)
+}
+
+// tellReady says once that an incarnation is ready.
+func (m *Machine) tellReady(u *unit, now time.Duration) {
+	u.dirty = true
+	if u.Ready {
+		m.say(u, Info, fmt.Sprintf("ready after %s", (now-u.Since).Round(10*time.Millisecond)))
+	}
+}

@@ -1,0 +1,99 @@
+package supervise
+
+import (
+	"time"
+
+	"reveille/boot/service"
+)
+
+// State is what a service is at.
+type State string
+
+// The states. In Starting, Running, Stopping and Cleaning there is an
+// incarnation, or its remains; in the others there is none.
+const (
+	Stopped  State = "stopped"  // it is not wanted, or ended by itself and well
+	Waiting  State = "waiting"  // for what it needs
+	Starting State = "starting" //
+	Running  State = "running"  // see Ready
+	Stopping State = "stopping" // it was asked to end, or is killed
+	Cleaning State = "cleaning" // dead; the bundle is taken and its remains are removed
+	Backoff  State = "backoff"  // it failed and is started again
+	Held     State = "held"     // it failed too often and is started again much later
+	Failed   State = "failed"   // it is not started again unless an operator asks for it
+)
+
+func (s State) busy() bool { return s == Starting || s == Running || s == Stopping || s == Cleaning }
+
+// Status is a service for operators.
+type Status struct {
+	service.Ref
+	State     State
+	Ready     bool
+	Enabled   bool // it is to run
+	Since     time.Duration
+	Next      time.Duration // something happens by itself; 0: nothing does
+	Reason    string        // one sentence: why it is not running and ready; empty when it is
+	Instances []service.Instance
+	Waiters   []string // services that wait for it
+}
+
+// Healthy tells whether it is as it is wished, as far as anybody knows.
+func (s Status) Healthy() bool {
+	return s.Reason == "" && (s.State == Running && s.Ready || !s.Enabled && s.State == Stopped)
+}
+
+// Status returns all services that are defined, or are not dead yet, by name.
+func (m *Machine) Status() (all []Status) {
+	waiters := map[string][]string{}
+	for _, u := range m.inOrder() {
+		if u.State == Waiting {
+			for _, need := range u.needs {
+				waiters[need] = append(waiters[need], u.Service)
+			}
+		}
+	}
+	for _, u := range m.inOrder() {
+		if u.wish.Name == "" && !u.State.busy() && m.desired {
+			continue
+		}
+		all = append(all, Status{
+			Ref: u.Ref, State: u.State, Ready: u.Ready && u.State == Running, Enabled: u.wanted(), Since: u.Since, Next: u.Until,
+			Reason: u.tell(), Instances: u.Instances, Waiters: waiters[u.Service],
+		})
+	}
+	return all
+}
+
+// tell is the reason that people see.
+func (u *unit) tell() string {
+	switch {
+	case u.State != Running:
+		return u.Reason
+	case u.Unknown != "":
+		return u.Unknown
+	case !u.Ready:
+		return "not ready yet"
+	case u.outdated():
+		return "its definition changed, and the old one still runs: it is never restarted unless a new incarnation is asked for"
+	}
+	return ""
+}
+
+func (u *unit) wanted() bool { return u.wish.Name != "" && !u.wish.Stopped }
+
+// outdated: what runs, or ran last, is not what is wished.
+func (u *unit) outdated() bool {
+	return u.wish.Name != "" && u.Incarnation > 0 && u.wish.Digest != u.Run.Digest
+}
+
+// enter changes the state.
+func (m *Machine) enter(u *unit, now time.Duration, s State, reason string) {
+	if u.State != s || u.Reason != reason {
+		u.dirty = true
+	}
+	if u.State != s {
+		u.Since, u.Until = now, 0
+	}
+	u.State, u.Reason = s, reason
+}
