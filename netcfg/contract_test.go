@@ -205,6 +205,9 @@ ethernets: {eth0: {addresses: ["fd00:9::1/64"], routes: [{to: "::/0", via: "fd00
 			Op{Verb: OpDeleteAddress, Link: "eth0", Address: net4("fd00:9::2/64")})), want: `
 ethernets: {eth0: {addresses: ["fd00:9::1/64"], routes: [{to: "fd01::/48", via: "fd00:9::fe", from: "fd00:9::1"}]}}
 `, shows: []string{"eth0 fd01::/48 via fd00:9::fe src fd00:9::1 metric 1024"}},
+	{name: "link-local deleted", nics: 1, start: steps(ok(up("eth0")), happens(checked, "eth0"),
+		ok(Op{Verb: OpDeleteAddress, Link: "eth0", Address: net4("fe80::ff:fe00:0/64")})), want: "ethernets: {eth0: {}}\n",
+		shows: []string{"eth0 fe80::ff:fe00:0/64"}, never: []Verb{OpDown, OpUp, OpAddAddress}},
 	{name: "a half change", nics: 1, start: happens(halfWayShut, "eth0"), want: nicWish + "    mtu: 1500\n", shows: nicShows},
 	{name: "no link-local", nics: 1, start: ok(up("eth0")), want: `
 ethernets:
@@ -265,6 +268,15 @@ vlans: {v: {id: 5, link: eth0, mtu: 9000}}
 	{name: "dummy with another MAC", nics: 2, start: ok(mk("dummy", "d")), want: `
 dummy-devices: {d: {macaddress: "02:00:00:00:00:99", addresses: [10.9.0.1/32]}}
 `, shows: []string{"d dummy up mtu 1500", "d 10.9.0.1/32"}},
+	{name: "link-local addresses of devices deleted", nics: 2,
+		start: steps(ok(mk("bond", "bond0", "mode", "active-backup", "miimon", "100"), enslave("eth0", "bond0"), up("bond0"), mkVLAN("v", "bond0", 5), up("v"),
+			mk("dummy", "d", "mac", "02:00:00:00:00:99"), up("d")), happens(checked, "bond0"), happens(checked, "v"), happens(checked, "d"),
+			ok(Op{Verb: OpDeleteAddress, Link: "bond0", Address: net4("fe80::ff:fe00:0/64")}, Op{Verb: OpDeleteAddress, Link: "v", Address: net4("fe80::ff:fe00:0/64")},
+				Op{Verb: OpDeleteAddress, Link: "d", Address: net4("fe80::ff:fe00:99/64")})), want: `
+bonds: {bond0: {interfaces: [eth0], parameters: {mode: active-backup}}}
+vlans: {v: {id: 5, link: bond0}}
+dummy-devices: {d: {macaddress: "02:00:00:00:00:99"}}
+`, shows: []string{"bond0 fe80::ff:fe00:0/64", "v fe80::ff:fe00:0/64", "d fe80::ff:fe00:99/64"}, never: []Verb{OpDown, OpUp, OpAddAddress}},
 	{name: "arp monitoring to mii", nics: 2, start: ok(mk("bond", "bond0", "mode", "active-backup", "arp_interval", "500", "arp_ip_target", "10.9.0.9")), want: bondWish, shows: bondShows},
 	{name: "mii to arp monitoring", nics: 2, start: ok(mk("bond", "bond0", "mode", "active-backup", "miimon", "100")), want: `
 bonds: {bond0: {interfaces: [eth0, eth1], parameters: {mode: active-backup, arp-interval: 500, arp-ip-targets: [10.9.0.9, 10.9.0.8], arp-validate: all}}}

@@ -121,5 +121,10 @@ func (r *Reconciler) nextLook(now time.Time) time.Duration {
 	for _, retry := range r.failures {
 		least = min(least, max(retry.next.Sub(now), 0))
 	}
+	for _, retry := range r.ipv6 {
+		if retry.next.After(now) { // else the last pass had nothing to try
+			least = min(least, retry.next.Sub(now))
+		}
+	}
 	return least
 }

@@ -268,7 +268,7 @@ func (f *fake) linkLocal(l *LinkState) {
 	if l.AddrGenMode != genByMAC {
 		ip = netip.MustParseAddr(fmt.Sprintf("fe80::%x:%x", l.AddrGenMode, l.Index))
 	}
-	a := AddressState{Link: l.Index, Prefix: netip.PrefixFrom(ip, 64), Proto: protoKernelLinkLocal}
+	a := AddressState{Link: l.Index, Prefix: netip.PrefixFrom(ip, 64), Proto: protoKernelLinkLocal, Tentative: !f.optimistic[l.Index]}
 	if !slices.ContainsFunc(f.state.Addresses, func(h AddressState) bool { return h.Link == a.Link && h.Prefix == a.Prefix }) {
 		f.state.Addresses = append(f.state.Addresses, a)
 	}

@@ -29,7 +29,7 @@ func (l kernelLab) happen(t testing.TB, what event, link string) {
 	case move:
 		err = l.thereAndBack(t, link)
 	case checked:
-		err = l.untilChecked(t)
+		err = l.untilChecked(t, link)
 	case optimistic:
 		err = sysctlOf(link, "optimistic_dad", "1")
 	case keepOnDown:
@@ -99,8 +99,9 @@ func (l kernelLab) thereAndBack(t testing.TB, link string) error {
 	return err
 }
 
-// untilChecked waits until no address is tentative any more.
-func (l kernelLab) untilChecked(t testing.TB) error {
+// untilChecked waits until the link has its link-local address and no address
+// of the machine is tentative any more.
+func (l kernelLab) untilChecked(t testing.TB, link string) error {
 	ev := l.events(t)
 	patience := time.After(10 * time.Second)
 	for {
@@ -108,19 +109,20 @@ func (l kernelLab) untilChecked(t testing.TB) error {
 		if err != nil {
 			return err
 		}
-		left := 0
+		left, own := 0, false
 		for _, a := range s.Addresses {
 			if a.Tentative {
 				left++
 			}
+			own = own || a.Link == l.index[link] && a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
 		}
-		if left == 0 {
+		if left == 0 && own {
 			return nil
 		}
 		select {
 		case <-ev:
 		case <-patience:
-			return fmt.Errorf("%d addresses still tentative", left)
+			return fmt.Errorf("%d addresses still tentative, link-local address of %s: %t", left, link, own)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (p *planner) deleteAddress(a AddressState, why string) {
 func (p *planner) addresses(l *link, index int) {
 	d := p.link(index)
 	for _, want := range l.addresses {
-		if want.Addr().Is6() && d.NoIPv6 {
+		if want.Addr().Is6() && d.lacksIPv6() {
 			p.wait(l, waitIPv6, noIPv6(d))
 			continue
 		}
@@ -34,9 +34,15 @@ func (p *planner) addresses(l *link, index int) {
 	})
 }
 
+// lacksIPv6 reports whether the kernel takes no IPv6 address on the link.
+func (d *LinkState) lacksIPv6() bool { return d.NoIPv6 || d.DisableIPv6 }
+
 func noIPv6(d *LinkState) string {
-	if d.MTU < 1280 {
+	switch {
+	case d.MTU < 1280:
 		return fmt.Sprintf("its MTU %d is below the 1280 of IPv6", d.MTU)
+	case d.DisableIPv6:
+		return "the kernel switched IPv6 off again, as it does with accept_dad=2 when another machine has the link-local address"
 	}
 	return "the kernel has no IPv6 on it"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // The values of accept_ra, addr_gen_mode and use_tempaddr (Documentation/
@@ -25,8 +26,14 @@ const (
 // ipv6 sets the link's IPv6 settings. The token comes after accept_ra, without
 // which the kernel refuses it (inet6_set_iftoken, net/ipv6/addrconf.c).
 func (p *planner) ipv6(l *link, d *LinkState) {
-	if l.wantsIPv6() && d.DisableIPv6 {
+	lost := p.lostLinkLocal(l, d)
+	switch {
+	case !l.wantsIPv6() || !d.DisableIPv6:
+	case d.IPv6Held:
+		p.wait(l, waitIPv6, noIPv6(d))
+	default:
 		p.set(d, "disable_ipv6", "0", "1")
+		d.DisableIPv6 = false
 	}
 	switch {
 	case l.ipv6MTU == 0 || l.ipv6MTU == d.IPv6MTU:
@@ -41,7 +48,34 @@ func (p *planner) ipv6(l *link, d *LinkState) {
 	p.sysctl(d, "accept_ra", &d.AcceptRA, l.acceptRA, acceptRAOff, acceptRAAlways)
 	p.sysctl(d, "use_tempaddr", &d.UseTempAddr, l.privacy, tempAddrOff, tempAddrPrefer)
 	p.token(l, d)
-	p.generation(l, d)
+	mode := d.AddrGenMode
+	switch p.generation(l, d); {
+	case !lost || mode != d.AddrGenMode: // a change of the mode makes one
+	case d.IPv6Held:
+		p.wait(l, waitIPv6, "the kernel makes no link-local address")
+	default:
+		p.generate(d, "to have a link-local address")
+	}
+}
+
+// lostLinkLocal reports whether the link lacks the address that the kernel made
+// when its carrier came: somebody deleted it.
+func (p *planner) lostLinkLocal(l *link, d *LinkState) bool {
+	made := l.linkLocal && d.Up && d.Carrier && !d.Settling && !d.DisableIPv6 && d.AddrGenMode != genNone &&
+		d.Name != "lo" && linkLocalOf(d.MAC).IsValid()
+	return made && !slices.ContainsFunc(p.addressesOf[d.Index], func(a AddressState) bool {
+		stays := a.Proto != ownProto || l.has(a.Prefix)
+		return stays && a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
+	})
+}
+
+// generate makes the kernel make the link-local address, if it is not there,
+// which no other setting does without taking IPv6 off the link: any change of
+// the mode does (addrconf_sysctl_addr_gen_mode, net/ipv6/addrconf.c).
+func (p *planner) generate(d *LinkState, why string) {
+	for _, mode := range []int{genNone, d.AddrGenMode} {
+		p.do(Op{Verb: OpSet, Link: d.Name, Settings: []Setting{{"addr_gen_mode", fmt.Sprint(mode)}}, Why: why})
+	}
 }
 
 // sysctl sets what a yes or no of the document wants; nil wants nothing.
@@ -130,9 +164,8 @@ func (p *planner) remake(d *LinkState, right func(netip.Addr) bool) {
 	if !bad || !linkLocalOf(d.MAC).IsValid() {
 		return
 	}
-	if mode := d.AddrGenMode; !good {
-		p.genMode(d, genNone)
-		p.genMode(d, mode)
+	if !good {
+		p.generate(d, "to have a link-local address of another making")
 	}
 	p.dropAddresses(d.Index, func(a AddressState) bool {
 		gone := made(a) && !right(a.Prefix.Addr())

@@ -16,7 +16,7 @@ func (p *planner) linkRoutes(l *link, index int) {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.To.Bits(), a.To.Bits()))
 	})
 	for _, r := range routes {
-		if r.To.Addr().Is6() && d.NoIPv6 {
+		if r.To.Addr().Is6() && d.lacksIPv6() {
 			p.wait(l, waitIPv6, noIPv6(d))
 			continue
 		}

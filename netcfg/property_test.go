@@ -73,6 +73,9 @@ func reached(t *rapid.T, cfg *Config, f *fake) {
 		if !d.Up {
 			continue
 		}
+		if wantsOwn := l.linkLocal && cfg.masterOf(l.id) == nil && !d.lacksIPv6(); wantsOwn && f.carrier(d) && !f.hasLinkLocal(d) {
+			t.Fatalf("%s has no link-local address:%s", l.id, show(f.state))
+		}
 		for _, p := range l.addresses {
 			if p.Addr().Is6() && d.NoIPv6 {
 				continue // an MTU that the wish does not mention is too small
@@ -90,6 +93,22 @@ func reached(t *rapid.T, cfg *Config, f *fake) {
 			}
 		}
 	}
+}
+
+// masterOf is the bond or bridge of the document that has the link as a port.
+func (c *Config) masterOf(id string) *link {
+	for i := range c.links {
+		if l := &c.links[i]; slices.Contains(slices.Concat(l.bond.ports, l.bridge.ports), id) {
+			return l
+		}
+	}
+	return nil
+}
+
+func (f *fake) hasLinkLocal(d *LinkState) bool {
+	return slices.ContainsFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Link == d.Index && a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
+	})
 }
 
 // onDownLink reports whether the link is a vlan of something that is down.
@@ -283,6 +302,11 @@ func mess(t *rapid.T, f *fake) {
 			a.Preferred, a.Valid = 600, 1200
 		}
 		a.DADFailed = a.Prefix.Addr().Is6() && rapid.IntRange(0, 4).Draw(t, "dad failed") == 0
+	}
+	if rapid.IntRange(0, 4).Draw(t, "link-local addresses deleted") == 0 {
+		f.state.Addresses = slices.DeleteFunc(f.state.Addresses, func(a AddressState) bool {
+			return a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
+		})
 	}
 	for i := range f.state.Routes {
 		f.state.Routes[i].Proto = pick(t, "owner", 3, ownProto)

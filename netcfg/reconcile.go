@@ -83,16 +83,17 @@ type Reconciler struct {
 	open  func() (network, error)
 	watch func() (events, error)
 
-	turn        sync.Mutex // held by a convergence, guards the two maps
+	turn        sync.Mutex // held by a convergence, guards the maps
 	failures    map[failedAddress]*failedCheck
-	lastFailure error               // of the last passes, nil when they converged; under turn
-	said        map[string]string   // per link, the last line logged
-	findings    settling            // under turn
-	refused     map[string]*refusal // of kernel settings, by key, under turn
-	ra          *advertisements     // has its own lock
-	hosts       hosts               // has its own lock
-	solicited   map[int]bool        // links whose routers were asked since the watch began, under turn
-	leases      *keeper             // under turn, but for its channel
+	ipv6        map[string]*dadRetry // of links that were to get IPv6, by name
+	lastFailure error                // of the last passes, nil when they converged; under turn
+	said        map[string]string    // per link, the last line logged
+	findings    settling             // under turn
+	refused     map[string]*refusal  // of kernel settings, by key, under turn
+	ra          *advertisements      // has its own lock
+	hosts       hosts                // has its own lock
+	solicited   map[int]bool         // links whose routers were asked since the watch began, under turn
+	leases      *keeper              // under turn, but for its channel
 
 	mu      sync.Mutex
 	status  Status
@@ -109,6 +110,7 @@ func New(cfg *Config, log *slog.Logger, opt Options) *Reconciler {
 		leases:    newKeeper(cfg, log, kernelLeases(), leaseStore{opt.Leases, bootID()}),
 		watch:     func() (events, error) { return watchKernel(ra) },
 		failures:  map[failedAddress]*failedCheck{},
+		ipv6:      map[string]*dadRetry{},
 		said:      map[string]string{},
 		findings:  settling{since: map[string]time.Time{}},
 		refused:   map[string]*refusal{},
@@ -192,6 +194,7 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 			return nil, err
 		}
 		r.holdFailed(&have, time.Now())
+		r.holdIPv6(&have, time.Now())
 		r.holdRefused(&have, time.Now())
 		now := time.Now()
 		r.leases.follow(have)
@@ -242,6 +245,7 @@ func (r *Reconciler) applyAll(ctx context.Context, net network, ops []Op, report
 		if err != nil {
 			return op.String(), err
 		}
+		r.triedIPv6(op, time.Now())
 		report.Ops = append(report.Ops, op)
 		if r.opt.Applied != nil {
 			r.opt.Applied(op)

@@ -69,6 +69,9 @@ type LinkState struct {
 	RAOther   bool `yaml:"raother"`
 
 	NoIPv6 bool `yaml:"noipv6"` // no IPv6 on the link at all, for example MTU < 1280
+	// IPv6Held is set by the reconciler on a link whose IPv6 settings were
+	// written to no avail, and whose next try is not due yet.
+	IPv6Held bool `yaml:"-"`
 }
 
 // LACPState is the aggregator that an 802.3ad bond uses.
