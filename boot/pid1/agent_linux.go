@@ -149,7 +149,9 @@ func (i *Init) liveAgent(incarnation uint64, words *console.CrashCollector) (p p
 	defer stop()
 	logged := make(chan struct{})
 	go func() { defer close(logged); i.receiveLog(pair.log) }()
+	served := make(chan struct{}) // no request of this agent is done after the next has begun
 	go func() {
+		defer close(served)
 		if err := proc.Serve(serving, pair.control, i.withRecords(i.operations())); err != nil {
 			i.warn("control socket: %v", err)
 		}
@@ -167,9 +169,11 @@ func (i *Init) liveAgent(incarnation uint64, words *console.CrashCollector) (p p
 	drained, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	_ = i.table.Drained(drained, proc.AgentName, incarnation) // what is missing then is held by another process
-	select {
-	case <-logged:
-	case <-drained.Done():
+	for _, end := range []chan struct{}{logged, served} {
+		select {
+		case <-end:
+		case <-drained.Done():
+		}
 	}
 	return p, cause, nil
 }

@@ -21,6 +21,7 @@ func (i *Init) operations() map[string]proc.Handler {
 		proc.OpList:     proc.Handle(i.list),
 		proc.OpWait:     proc.Handle(i.wait),
 		proc.OpExits:    proc.Handle(i.exits),
+		proc.OpDrained:  proc.Handle(i.drained),
 		proc.OpLog:      proc.Handle(i.readLog),
 		proc.OpConsoles: proc.Handle(i.consoles),
 		proc.OpCrashes:  proc.Handle(i.countCrashes),
@@ -68,6 +69,10 @@ func (i *Init) exits(ctx context.Context, q proc.ExitQuery) (proc.Exits, error) 
 	found, err := i.table.Exits(ctx, q.After)
 	found.Rows = brief(found.Rows)
 	return found, err
+}
+
+func (i *Init) drained(ctx context.Context, t proc.Target) (proc.Nothing, error) {
+	return proc.Nothing{}, i.table.Drained(ctx, t.Name, t.Incarnation)
 }
 
 func brief(rows []proc.Process) []proc.Process {

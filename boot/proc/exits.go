@@ -48,7 +48,7 @@ func (t *Table) exitsSince(after uint64) (Exits, <-chan struct{}) {
 	defer t.mu.Unlock()
 	var ended []*entry
 	for _, e := range t.procs {
-		if !e.Running() && e.order > after {
+		if e.order > after {
 			ended = append(ended, e)
 		}
 	}
@@ -65,4 +65,12 @@ func (t *Table) exitsSince(after uint64) (Exits, <-chan struct{}) {
 func (p Process) Brief() Process {
 	p.Argv, p.Env, p.Setup = nil, nil, nil
 	return p
+}
+
+// OpDrained waits for the end of an output.
+const OpDrained = "drained"
+
+// Drained returns once all that an incarnation wrote is in the log.
+func (c *Client) Drained(ctx context.Context, t Target) error {
+	return c.c.call(ctx, OpDrained, t, &Nothing{})
 }

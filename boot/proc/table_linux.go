@@ -34,7 +34,8 @@ type Table struct {
 
 type entry struct {
 	Process
-	order   uint64        // among the exits
+	order   uint64        // among the exits that are told; 0: it is not
+	begun   bool          // it is the program that was asked for, as far as is known
 	exited  chan struct{} // closed when Exit is set
 	drained chan struct{} // closed when both outputs reached their end
 }
@@ -63,7 +64,10 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 		return Process{}, fmt.Errorf("start %q: a name and a command are needed", spec.Name)
 	}
 	if !t.launcher.launches(spec.Path) && spec.Setup == nil {
-		_, p, err := t.start(spec, spec, out, extra)
+		e, p, err := t.start(spec, spec, out, extra)
+		if err == nil {
+			t.begin(e)
+		}
 		return p, err
 	}
 	word, theirs, err := os.Pipe()
@@ -83,7 +87,27 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 		t.forget(e)
 		return Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
+	t.begin(e)
 	return p, nil
+}
+
+// begin has a process's exit told: before, it is its launcher's.
+func (t *Table) begin(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.begun = true
+	t.tellExit(e)
+}
+
+// tellExit tells an exit, once, if it is one to tell. Called with the lock held.
+func (t *Table) tellExit(e *entry) {
+	if e.Running() || !e.begun || e.order != 0 {
+		return
+	}
+	t.exits++
+	e.order = t.exits
+	close(t.ended)
+	t.ended = make(chan struct{})
 }
 
 // start runs the command of run as the process that spec describes, and enters
@@ -93,6 +117,9 @@ func (t *Table) start(spec, run Spec, out Output, extra []*os.File) (*entry, Pro
 	defer t.mu.Unlock()
 	if e := t.procs[spec.Name]; e != nil && e.Running() {
 		return nil, Process{}, fmt.Errorf("start %s: already runs as pid %d, incarnation %d", spec.Name, e.PID, e.Incarnation)
+	} else if e != nil && spec.Incarnation <= e.Incarnation && spec.Incarnation > 0 {
+		// A request of an agent that has died meanwhile: the next one is further.
+		return nil, Process{}, fmt.Errorf("start %s: incarnation %d comes after incarnation %d", spec.Name, spec.Incarnation, e.Incarnation)
 	}
 	pipes, err := newPipes()
 	if err != nil {
@@ -213,10 +240,7 @@ func (t *Table) reapOne() bool {
 		if e.PID == pid && e.Running() {
 			e.Exit = ExitOf(ws, t.now())
 			close(e.exited)
-			t.exits++
-			e.order = t.exits
-			close(t.ended)
-			t.ended = make(chan struct{})
+			t.tellExit(e)
 			return true
 		}
 	}

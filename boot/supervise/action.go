@@ -36,6 +36,7 @@ type Action struct {
 	Verb    Verb
 	Ref     service.Ref
 	Service service.Service // Start, Watch
+	Look    Look            // Watch
 	Signal  syscall.Signal  // Signal
 	Death   Death           // Bury
 	Level   slog.Level      // Say
@@ -53,6 +54,21 @@ func (a Action) String() string {
 		return fmt.Sprintf("bury %s: %s", a.Ref, a.Death.Why)
 	}
 	return fmt.Sprintf("%s %s", a.Verb, a.Ref)
+}
+
+// Look is what a monitor must know of an incarnation besides its definition.
+type Look struct {
+	Started time.Duration  // since boot
+	Before  service.Report // that a monitor of it made; zero: none has
+	Doubt   time.Duration  // how long that has been unknown
+}
+
+func (m *Machine) watch(u *unit, now time.Duration) {
+	look := Look{Started: u.Started, Before: u.Told}
+	if u.Told.Verdict == service.Unknown {
+		look.Doubt = now - u.ToldAt
+	}
+	m.do(u, Action{Verb: Watch, Service: u.Run, Look: look})
 }
 
 // Death is what a bundle is made of.

@@ -19,8 +19,7 @@ func (m *Machine) Adopt(now time.Duration, kept []Kept, rows []proc.Process) []A
 		if k.Boot != m.boot {
 			continue // of another boot: nothing of it lives
 		}
-		u := &unit{Kept: k}
-		m.units[k.Service] = u
+		u := m.add(k)
 		if k.State.busy() {
 			p, known := found[k.Ref]
 			m.adopt(u, now, p, known)
@@ -53,7 +52,7 @@ func (m *Machine) adopt(u *unit, now time.Duration, p proc.Process, known bool) 
 			u.Started, u.Ready = p.Started, u.Run.Ready == nil
 		}
 		m.say(u, Info, "still runs, taking it over")
-		m.do(u, Action{Verb: Watch, Service: u.Run})
+		m.watch(u, now)
 	}
 	u.dirty = true
 }

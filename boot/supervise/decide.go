@@ -81,7 +81,7 @@ func (m *Machine) start(u *unit, now time.Duration) {
 	u.Incarnation++
 	u.Generation = u.wish.Generation
 	u.Run, u.Starts = u.wish.Service, u.wish.Starts
-	u.Ready, u.Unknown, u.Instances, u.Started = false, "", nil, 0
+	u.Ready, u.Unknown, u.Instances, u.Told, u.Started = false, "", nil, service.Report{}, 0
 	u.Spent, u.Failed, u.End, u.Kills, u.lostNeeds = "", false, Ending{}, 0, 0
 	m.enter(u, now, Starting, "its program is being started")
 	u.dirty = true

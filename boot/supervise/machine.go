@@ -9,7 +9,6 @@ package supervise
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,8 @@ type Wish struct {
 type Machine struct {
 	boot    string
 	units   map[string]*unit
-	desired bool // wishes are known: until then nothing is stopped for want of one
+	order   []*unit // the same, by name
+	desired bool    // wishes are known: until then nothing is stopped for want of one
 	acts    []Action
 }
 
@@ -58,12 +58,14 @@ type Kept struct {
 	Ready     bool               //
 	Unknown   string             // what the monitor cannot tell, and why
 	Instances []service.Instance // that it serves, or served at its end
-	Starts    uint64             // Wish.Starts that was obeyed
-	Spent     string             // why it is not to be started again; empty: it may
-	Failed    bool               // Spent is a failure
-	Fails     []time.Duration    // its own, in the window
-	End       Ending             // of the incarnation that is ending
-	Kills     int                // how often it was killed and was still there
+	Told      service.Report     // by the monitor, the last; zero: nothing yet
+	ToldAt    time.Duration
+	Starts    uint64          // Wish.Starts that was obeyed
+	Spent     string          // why it is not to be started again; empty: it may
+	Failed    bool            // Spent is a failure
+	Fails     []time.Duration // its own, in the window
+	End       Ending          // of the incarnation that is ending
+	Kills     int             // how often it was killed and was still there
 }
 
 // Ending is why an incarnation ends.
@@ -88,8 +90,7 @@ func (m *Machine) Desired(now time.Duration, wishes []Wish) []Action {
 	for _, w := range wishes {
 		u := m.units[w.Name]
 		if u == nil {
-			u = &unit{Kept: Kept{Ref: service.Ref{Boot: m.boot, Service: w.Name}, State: Stopped, Since: now}}
-			m.units[w.Name] = u
+			u = m.add(Kept{Ref: service.Ref{Boot: m.boot, Service: w.Name}, State: Stopped, Since: now})
 		}
 		u.wish = w
 	}
@@ -105,7 +106,7 @@ func (m *Machine) Started(now time.Duration, ref service.Ref) []Action {
 	case u.State == Starting:
 		m.enter(u, now, Running, "")
 		u.Started, u.Ready = now, u.Run.Ready == nil
-		m.do(u, Action{Verb: Watch, Service: u.Run})
+		m.watch(u, now)
 		m.tellReady(u, now)
 	case u.State == Stopping: // it was to stop before it ran
 		m.do(u, Action{Verb: Signal, Signal: u.Run.Stop.Signal})
@@ -143,7 +144,7 @@ func (m *Machine) Report(now time.Duration, r service.Report) []Action {
 		return m.settle(now)
 	}
 	u.dirty = true
-	u.Instances = r.Instances
+	u.Instances, u.Told, u.ToldAt = r.Instances, r, now
 	if r.Verdict == service.Gone {
 		m.end(u, now, Ending{Why: r.Why, Gone: true})
 		return m.settle(now)
@@ -230,13 +231,16 @@ func (m *Machine) find(ref service.Ref) *unit {
 	return u
 }
 
-func (m *Machine) inOrder() []*unit {
-	names := slices.Sorted(maps.Keys(m.units))
-	units := make([]*unit, len(names))
-	for i, name := range names {
-		units[i] = m.units[name]
-	}
-	return units
+func (m *Machine) inOrder() []*unit { return m.order }
+
+// add makes a service known, for the rest of the boot: its incarnations go on
+// counting whatever becomes of its definition.
+func (m *Machine) add(k Kept) *unit {
+	u := &unit{Kept: k}
+	m.units[k.Service] = u
+	at, _ := slices.BinarySearchFunc(m.order, k.Service, func(u *unit, name string) int { return strings.Compare(u.Service, name) })
+	m.order = slices.Insert(m.order, at, u)
+	return u
 }
 
 // Changed returns what has to be written below /run before the actions are
