@@ -13,6 +13,7 @@ import (
 func benchEngine(b *testing.B, rate float64) *Log {
 	log := NewLog(DefaultLimits(), BootTime)
 	e := NewEngine(log, Options{})
+	e.Show(Shows{{"*", Debug}}) // all of it has its turn
 	for i := range 4 {
 		e.Add(Spec{Name: fmt.Sprint("ttyS", i)}, newFakePort(rate).opener())
 	}

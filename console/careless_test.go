@@ -81,13 +81,28 @@ var careless = []struct {
 		for _, c := range all {
 			l.Info("controller", "name", c.Name, "address", c.Address)
 		}
-	}, 0},
-	{"a line each, twice as many", func(l *slog.Logger, all []controller) {
-		for _, c := range append(all, all...) {
+	}, burstLines + notices},
+	{"a line each, two milliseconds apart", func(l *slog.Logger, all []controller) {
+		for _, c := range all {
 			l.Info("controller", "name", c.Name, "address", c.Address)
+			time.Sleep(2 * time.Millisecond)
+		}
+	}, burstLines + 20*steadyLines + notices},
+	{"a line and a warning each", func(l *slog.Logger, all []controller) {
+		for _, c := range all {
+			l.Info("controller", "name", c.Name, "address", c.Address)
+			l.Warn("dial", "name", c.Name, "address", c.Address)
+		}
+	}, 2*burstLines + notices},
+	{"an error each", func(l *slog.Logger, all []controller) {
+		for _, c := range all {
+			l.Error("controller", "name", c.Name, "address", c.Address)
 		}
 	}, 0},
 }
+
+// notices are the lines that tell what is not shown, one in noticeEvery.
+const notices = 8
 
 func byName(all []controller) map[string]controller {
 	m := map[string]controller{}
@@ -97,11 +112,11 @@ func byName(all []controller) map[string]controller {
 	return m
 }
 
-// mostOf is how many lines may come of a loop, however many it logs: what waits
-// for 8 s of the console's time, and notices of what is not shown.
+// mostOf is how many lines may come of a loop of errors, however many it logs:
+// what waits for 8 s of the console's time, and notices of what is not shown.
 func mostOf(rate float64) int {
 	const line = len("[    0.000] join          I controller name=controller-1 address=[fd00::1]:7443\r\n")
-	return int(min(max(rate*backlogTime.Seconds(), minBacklog), maxBacklog))/(line-20) + 5
+	return int(min(max(rate*backlogTime.Seconds(), minBacklog), maxBacklog))/(line-20) + notices
 }
 
 // Whoever logs a directory of 10,000 controllers: a bounded number of lines on

@@ -143,7 +143,6 @@ func FuzzDiscover(f *testing.F) {
 	f.Add(`a="b console=x -- "`, "")
 	f.Fuzz(func(t *testing.T, cmdline, consoles string) {
 		KernelThreshold(cmdline)
-		ParseShow(cmdline)
 		specs := Discover(t.Context(), machine(cmdline, consoles, "ttyS0=4", "ttyS1=4", "hvc0")).Specs
 		if len(specs) > maxConsoles {
 			t.Fatalf("%d consoles", len(specs))

@@ -88,8 +88,8 @@ func (e *Engine) Add(spec Spec, open Opener) {
 	}
 	recs, _ := e.log.walk(from, Filter{}, maxCatchUp)
 	for _, r := range recs {
-		if !r.RingOnly && e.shows(r) {
-			w.offer(r)
+		if shown, asked := e.shows(r); shown && !r.RingOnly {
+			w.offer(r, asked)
 		}
 	}
 	e.mu.Lock()
@@ -101,20 +101,27 @@ func (e *Engine) Add(spec Spec, open Opener) {
 
 // offer implements sink.
 func (e *Engine) offer(r Record) {
-	if !e.shows(r) {
+	shown, asked := e.shows(r)
+	if !shown {
 		return
 	}
 	for _, w := range *e.writers.Load() {
-		w.offer(r)
+		w.offer(r, asked)
 	}
 }
 
-func (e *Engine) shows(r Record) bool {
+// shows tells whether a record belongs on consoles, and whether the operator
+// named its origin.
+func (e *Engine) shows(r Record) (shown, asked bool) {
+	least, asked := e.asked.Load().Of(r.Origin)
+	if asked {
+		return r.Level >= least, true
+	}
 	least, ok := (*e.thresholds.Load())[r.Origin]
 	if !ok {
 		least = Level(e.least.Load())
 	}
-	return r.Level >= e.asked.Load().Of(r.Origin, least)
+	return r.Level >= least, false
 }
 
 // state asks the caller what is true now. A bug in there must not cost the

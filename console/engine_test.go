@@ -111,6 +111,7 @@ func TestFlood(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, newFakePort(rate), Options{})
 				defer b.close()
+				b.engine.Show(Shows{{"chatty", Info}})
 				n := 0
 				fatal := time.Time{}
 				b.run(60*time.Second, 10*time.Millisecond, func() {

@@ -74,17 +74,23 @@ type lanes struct {
 	logged  Counts
 	dropped Counts
 	pending uint64 // records that wait, repeats included
+	budgets budgets
 }
 
 // offer takes a record; when there is no room, the oldest of the least
-// important goes.
-func (ls *lanes) offer(r Record) {
+// important goes. What the operator asked for has no budget.
+func (ls *lanes) offer(r Record, asked bool) {
 	ls.logged[r.Level]++
-	ls.pending++
 	lane := &ls.lane[laneOf(r.Level)]
 	if again(lane.all(), r) {
+		ls.pending++
 		return
 	}
+	if !asked && !ls.budgets.allow(r) {
+		ls.dropped[r.Level]++
+		return
+	}
+	ls.pending++
 	w := waiting{Record: r, times: 1}
 	lane.push(w)
 	ls.charge(&w, 1)

@@ -12,17 +12,17 @@ func rec(seq uint64, level Level, text string) Record {
 }
 
 func TestOldestOfTheLeastImportantGoesFirst(t *testing.T) {
-	var ls lanes
+	ls := lanes{budgets: budgets{}}
 	ls.pace(1)                                                                               // the least backlog: 1200 bytes
 	text := func(i int) string { return fmt.Sprintf("%03d %s", i, strings.Repeat("x", 64)) } // costs 100
 	for i := range 12 {
-		ls.offer(rec(uint64(i), []Level{Info, Warn, Stage, Error}[i%4], text(i)))
+		ls.offer(rec(uint64(i), []Level{Info, Warn, Stage, Error}[i%4], text(i)), false)
 	}
 	if ls.dropped.Total() != 0 {
 		t.Fatalf("dropped %v before it was full", ls.dropped)
 	}
 	for i := range 4 {
-		ls.offer(rec(uint64(100+i), Error, text(100+i)))
+		ls.offer(rec(uint64(100+i), Error, text(100+i)), false)
 	}
 	// Four errors came, so the three infos and the oldest warning went.
 	if want := (Counts{Info: 3, Warn: 1}); ls.dropped != want {
@@ -49,13 +49,13 @@ func TestOldestOfTheLeastImportantGoesFirst(t *testing.T) {
 func FuzzLanes(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 255, 254, 253}, 200)
 	f.Fuzz(func(t *testing.T, ops []byte, rate int) {
-		var ls lanes
+		ls := lanes{budgets: budgets{}}
 		ls.pace(float64(rate))
 		var taken uint64
 		for i, op := range ops {
 			switch {
 			case op < 240:
-				ls.offer(rec(uint64(i), Level(op%6), strings.Repeat("x", int(op)*int(op)/8)))
+				ls.offer(rec(uint64(i), Level(op%6), strings.Repeat("x", int(op)*int(op)/8)), op%16 == 0)
 			case op < 250:
 				if w, ok := ls.next(float64(rate)); ok && op < 245 {
 					taken += w.times

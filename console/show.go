@@ -85,14 +85,13 @@ func parseLeast(name string) (Level, bool) {
 	return ParseLevel(name)
 }
 
-// Of is the threshold of an origin: that of the last entry that names it, else
-// the given one.
-func (s Shows) Of(origin string, otherwise Level) Level {
+// Of is the threshold of an origin, by the last entry that names it, if any does.
+func (s Shows) Of(origin string) (least Level, named bool) {
 	for _, show := range slices.Backward(s) {
 		prefix, any := strings.CutSuffix(show.Origin, "*")
 		if show.Origin == origin || any && strings.HasPrefix(origin, prefix) {
-			return show.Least
+			return show.Least, true
 		}
 	}
-	return otherwise
+	return 0, false
 }

@@ -42,6 +42,25 @@ func TestParseShow(t *testing.T) {
 	}
 }
 
+func FuzzParseShow(f *testing.F) {
+	f.Add("quiet reveille.show=svc/*:warn,netcfg:debug", "svc/etcd")
+	f.Add(`reveille.show="a b:never",:info,x:loud -- reveille.show=c`, "a b")
+	f.Fuzz(func(t *testing.T, cmdline, origin string) {
+		shows, notes := ParseShow(cmdline)
+		if len(shows) > maxShows || len(notes) > maxShows+1 {
+			t.Fatalf("%d entries, %d notes", len(shows), len(notes))
+		}
+		for _, note := range notes {
+			if Clean(note) != note || len(note) > 1024 {
+				t.Fatalf("note %q", note)
+			}
+		}
+		if least, named := shows.Of(origin); least > Never || !named && least != 0 {
+			t.Fatalf("%q: %v, %t", origin, least, named)
+		}
+	})
+}
+
 // What the operator asked for goes before what init set.
 func TestShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

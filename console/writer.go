@@ -104,6 +104,7 @@ type lastLines struct {
 func newWriter(e *Engine, spec Spec, open Opener) *writer {
 	w := &writer{engine: e, spec: spec, open: open,
 		wake: make(chan struct{}, 1), urgent: make(chan lastLines, 1)}
+	w.lanes.budgets = budgets{}
 	w.lanes.pace(spec.maxRate(spec.Baud))
 	w.tally.stalled = true // until it is open
 	return w
@@ -111,10 +112,10 @@ func newWriter(e *Engine, spec Spec, open Opener) *writer {
 
 // offer takes a record from the log. It wakes the goroutine only if that has
 // nothing to do or the record cannot wait: under a flood the pace decides.
-func (w *writer) offer(r Record) {
+func (w *writer) offer(r Record, asked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lanes.offer(r)
+	w.lanes.offer(r, asked)
 	if w.idle || r.Level == Crash {
 		select {
 		case w.wake <- struct{}{}:

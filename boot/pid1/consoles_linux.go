@@ -67,7 +67,10 @@ func (i *Init) awaitConsoles(ctx context.Context, absent []console.Spec) {
 func (i *Init) readKernel(ctx context.Context) {
 	began := console.BootTime()
 	shows, _ := console.ParseShow(i.cmdline())
-	least := shows.Of(console.KernelOrigin, console.KernelThreshold(i.cmdline()))
+	least, asked := shows.Of(console.KernelOrigin)
+	if !asked {
+		least = console.KernelThreshold(i.cmdline())
+	}
 	for {
 		err := i.readKernelOnce(ctx, least, began)
 		if ctx.Err() != nil {
