@@ -20,6 +20,9 @@ import (
 // of one is gone. A follower may wait for ever: the operator ends it.
 const logIdle = 15 * time.Second
 
+// maxLogRecord is a record in its message.
+const maxLogRecord = maxLogText + 4<<10
+
 // relay calls nodes as this controller.
 type relay struct {
 	running     context.Context // of the controller: its end is the followers' end
@@ -73,7 +76,7 @@ func (r *relay) logs(ctx context.Context, want identity.Peer, addrs []string, re
 		}
 	})
 	defer idle.Stop()
-	node := clusterv1connect.NewNodeServiceClient(client, dial.BaseURL, connect.WithReadMaxBytes(maxRequest))
+	node := clusterv1connect.NewNodeServiceClient(client, dial.BaseURL, connect.WithReadMaxBytes(maxLogRecord))
 	stream, err := node.Logs(ctx, req)
 	if err != nil {
 		return err

@@ -22,12 +22,18 @@ import (
 // fakeNode serves two records, and stays while followed.
 type fakeNode struct{}
 
+// longest is a record as long as a node keeps any: a crash's trace.
+var longest = strings.Repeat("goroutine 1 [running]:\n", maxLogText)[:maxLogText]
+
 func (fakeNode) Logs(ctx context.Context, req *clusterv1.LogsRequest, out *connect.ServerStream[clusterv1.LogRecord]) error {
 	if req.GetLevel() == "loud" {
 		return connect.NewError(connect.CodeInvalidArgument, errText("level \x1b loud is none"))
 	}
 	if peer, _ := identity.PeerFrom(ctx); peer.Role != identity.RoleController {
 		return connect.NewError(connect.CodePermissionDenied, errText(peer.String()))
+	}
+	if req.GetLevel() == "crash" {
+		return out.Send(&clusterv1.LogRecord{Origin: "crash", Level: "crash", Text: longest})
 	}
 	for i, text := range []string{"bond0 up\x1b[2J", "joined"} {
 		r := &clusterv1.LogRecord{Seq: uint64(i), Uptime: durationpb.New(time.Duration(i) * time.Second), Origin: "netcfg", Level: "info", Text: text}
@@ -85,6 +91,10 @@ func TestNodeLogs(t *testing.T) {
 	want := "[    0.000] netcfg        I bond0 up?[2J\n[    1.000] netcfg        I joined\n"
 	if err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	got, err = logs("n1", &clusterv1.LogsRequest{Level: "crash"})
+	if lines := strings.Count(got, "goroutine 1 [running]:\n"); err != nil || lines != strings.Count(longest, "\n") {
+		t.Errorf("got %d lines, %v, want all %d of the longest record", lines, err, strings.Count(longest, "\n"))
 	}
 	_, err = logs("n1", &clusterv1.LogsRequest{Level: "loud"})
 	wantCode(t, err, connect.CodeInvalidArgument)

@@ -20,7 +20,7 @@ const (
 	maxReason  = 512
 	maxTicket  = 128
 	maxList    = 16
-	maxLogText = 64 << 10
+	maxLogText = 128 << 10 // the longest record that a node keeps
 
 	maxServices = 64 // a node with more lists its unwell ones first
 )
