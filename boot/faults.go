@@ -192,12 +192,18 @@ func (n *Node) once(kind string) {
 	forEver()
 }
 
-// loseInterrupt turns off the first UART's interrupts behind its driver's back,
-// which then waits for one for ever if it was sending. A second of tries surely
-// meets it at that.
+// loseInterrupt turns off the interrupts of a UART on a card behind its driver's
+// back, which then waits for one for ever if it was sending. A second of tries
+// surely meets it at that. (One on the board would want /dev/port, which the
+// cloud kernel has not.)
 func (n *Node) loseInterrupt() {
-	const interruptEnable = 0x3f8 + 1 // UART_IER of ttyS0, include/uapi/linux/serial_reg.h
-	ports, err := os.OpenFile("/dev/port", os.O_WRONLY, 0)
+	const interruptEnable = 1                                          // UART_IER, include/uapi/linux/serial_reg.h
+	cards, _ := filepath.Glob("/sys/class/tty/ttyS*/device/resource0") // the pattern is good
+	if len(cards) == 0 {
+		n.logger("fault").Error("no UART on a card")
+		return
+	}
+	ports, err := os.OpenFile(cards[0], os.O_WRONLY, 0)
 	if err != nil {
 		n.logger("fault").Error(err.Error())
 		return
@@ -205,7 +211,7 @@ func (n *Node) loseInterrupt() {
 	defer ports.Close()
 	for range 50 {
 		if _, err := ports.WriteAt([]byte{0}, interruptEnable); err != nil {
-			n.logger("fault").Error("write I/O port: " + err.Error())
+			n.logger("fault").Error("write UART: " + err.Error())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -89,10 +89,13 @@ func (p *fakePort) Queued() (int, error) {
 func (p *fakePort) Flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.err != nil {
+		return p.err
+	}
 	p.drain()
 	p.flush++
 	p.queue = nil
-	return p.err
+	return nil
 }
 
 func (p *fakePort) Close() error {

@@ -112,6 +112,39 @@ func TestFailingDevice(t *testing.T) {
 	})
 }
 
+// TestPulledPort: a card is pulled in a flood, in all phases of the writer's
+// rhythm. What was read and counts as not shown had left since the writer looked
+// last: no more than a quarter of a second's lines.
+func TestPulledPort(t *testing.T) {
+	const rate, line = 960, len("[    5.000] x             I line 100\n")
+	most := uint64(rate*queueTime.Seconds())/uint64(line) + 1
+	for phase := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, newFakePort(rate), Options{})
+			defer b.close()
+			b.engine.Show(Shows{{"x", Info}})
+			n := 100
+			b.run(5*time.Second+time.Duration(phase)*17*time.Millisecond, 30*time.Millisecond, func() {
+				b.log.Append("x", Info, fmt.Sprint("line ", n))
+				n++
+			})
+			b.port.set(rate, unix.EIO)
+			time.Sleep(maxPoll)
+			shown := b.stats().Shown
+			b.port.set(rate, nil)
+			read, _ := account(b.port.text(), "x")
+			if read < shown || read-shown > most {
+				t.Errorf("phase %d: %d lines were read, %d count as shown; at most %d may differ", phase, read, shown, most)
+			}
+			b.settle()
+			all, counted := account(b.port.text(), "")
+			if s := b.stats(); all+counted-s.Logged != read-shown {
+				t.Errorf("phase %d: %d read and %d counted of %d, %d of them twice", phase, all, counted, s.Logged, read-shown)
+			}
+		})
+	}
+}
+
 func TestBlockingOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -195,7 +195,7 @@ func (l serialLine) check(t *testing.T, ctx context.Context, n *rack.Node, flood
 func TestLostInterrupt(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{bench.Limited(960)},
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Cards: true, Serial: []bench.Pace{bench.Limited(960)},
 		Append: "reveille.fault=flood@modules,lost-interrupt@join reveille.show=svc/flood"})
 	boot(t, ctx, n, "")
 	see(t, ctx, n, 0, `-- ttyS0 took nothing for [1-9]s --`)
@@ -263,17 +263,18 @@ var stamped = regexp.MustCompile(`(?m)^\[ *([0-9]+\.[0-9]{3})\] `)
 func notStale(t *testing.T, n *rack.Node) {
 	t.Helper()
 	const newest, firmware = 30 * time.Second, 5 * time.Second
-	shown := newTimedText(n.Port(0))
+	shown, worst := newTimedText(n.Port(0)), time.Duration(0)
 	for _, m := range stamped.FindAllSubmatchIndex(shown.text, -1) {
 		at, err := strconv.ParseFloat(string(shown.text[m[2]:m[3]]), 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		said := n.PoweredOn().Add(seconds(at))
-		if late := shown.at(m[1]).Sub(said); late > newest+firmware {
-			t.Errorf("a line of %.1f s was shown %s after it", at, late)
-			return
-		}
+		worst = max(worst, shown.at(m[1]).Sub(said))
+	}
+	t.Logf("a line was shown at most %s after the time it bears, firmware included", worst)
+	if worst > newest+firmware {
+		t.Error("that is too late")
 	}
 }
 
