@@ -1,0 +1,59 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// dial connects to the service as from beside it: in its root for a socket's
+// path, in its network for an address.
+func (m *monitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	s := m.target.Service
+	if network == "unix" && (s.Payload != "" || slices.Contains(s.Namespaces, "mount")) {
+		address = filepath.Join(fmt.Sprintf("/proc/%d/root", m.target.PID), address)
+	}
+	if network == "tcp" && slices.Contains(s.Namespaces, "net") {
+		return dialIn(ctx, fmt.Sprintf("/proc/%d/ns/net", m.target.PID), network, address)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// dialIn connects from another network namespace. A thread that has entered one
+// is of no use to the others: it ends with its goroutine, which never unlocks it.
+func dialIn(ctx context.Context, namespace, network, address string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := enter(namespace); err != nil {
+			done <- result{nil, err}
+			return
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, network, address) // one address: the socket is made on this thread
+		done <- result{conn, err}
+	}()
+	r := <-done
+	return r.conn, r.err
+}
+
+func enter(namespace string) error {
+	f, err := os.Open(namespace)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter %s: %w", namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package monitor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"reveille/boot/service"
+)
+
+// leastDelay is between two looks whatever happens. A quarter of a second tells
+// a blip from a fault, and four questions a second hurt no service.
+const leastDelay = 250 * time.Millisecond
+
+// What a probe without these has; boot/service sets them from its own defaults.
+const (
+	defaultInterval = 10 * time.Second
+	defaultDeadline = 60 * time.Second
+)
+
+// kind is what sort of answer came.
+type kind int
+
+const (
+	well     kind = iota // a clear yes; of an Identity probe, with a list
+	noneHere             // "I have no instance", in a word made for it: 424, 410, a code
+	notFound             // 404: the same, from a service that had some; else a wrong URL
+	sick                 // a clear no: a status
+	givesUp              // a clear no of the service about itself
+	unclear              // no answer, or none that means anything
+)
+
+// answer is what came of one look.
+type answer struct {
+	kind kind
+	text string // what was asked and what came, for people
+	list *list  // with well, of an Identity probe
+}
+
+// opinion is what the judge makes of an answer.
+type opinion struct {
+	verdict service.Verdict
+	ready   bool // by a readiness probe
+	why     string
+	next    time.Duration // until the next look
+}
+
+// judge decides. It knows no clock, no socket and no process.
+type judge struct {
+	service service.Service
+	server  string             // empty until it is known
+	known   []service.Instance // by ID
+	doubts  int                // in a row
+	since   time.Duration      // of the first of them
+	first   service.Report     // of the monitor before
+}
+
+func newJudge(t Target) *judge {
+	j := &judge{service: t.Service, server: t.Before.Server, known: t.Before.Instances, first: t.Before}
+	if t.Before.Verdict == service.Unknown {
+		j.doubts, j.since = 1, -t.Doubt
+	}
+	return j
+}
+
+// before is the opinion until the first look: what the monitor before this one
+// thought, or that a process which runs and was never asked is well.
+func (j *judge) before() opinion {
+	if j.first.Verdict == service.Unknown {
+		return opinion{verdict: service.Unknown, why: j.first.Why}
+	}
+	return opinion{verdict: service.Alive}
+}
+
+// ready judges an answer of the readiness probe, age after the start.
+func (j *judge) ready(age time.Duration, a answer, see func() Sight) opinion {
+	p := j.service.Ready
+	if a.kind == well {
+		j.doubts = 0
+		return opinion{verdict: service.Alive, ready: true, next: leastDelay}
+	}
+	s := see()
+	deadline := orElse(p.Deadline, defaultDeadline)
+	switch {
+	case s.Ended:
+		return gone("%s before it was ready; %s", s.Text, a.text)
+	case a.kind == givesUp:
+		return gone("%s before it was ready; %s", a.text, s.Text)
+	case age >= deadline:
+		return gone("not ready within %s: %s; %s", deadline, a.text, s.Text)
+	}
+	j.doubts++
+	return opinion{verdict: service.Alive, why: "not ready: " + a.text, next: min(backoff(j.doubts, p.Interval), deadline-age)}
+}
+
+// alive judges an answer of the liveness probe, at a time that only grows.
+func (j *judge) alive(at time.Duration, a answer, see func() Sight) opinion {
+	p := j.service.Alive
+	switch {
+	case a.kind == well && a.list != nil:
+		if why := j.lost(*a.list); why != "" {
+			return gone("%s: %s", a.text, why)
+		}
+		j.server, j.known = a.list.Server, a.list.Instances
+		return j.well(p)
+	case a.kind == well:
+		return j.well(p)
+	case a.kind == givesUp:
+		return gone("%s; %s", a.text, see().Text)
+	case a.kind == noneHere || a.kind == notFound:
+		if had := living(j.known); len(had) > 0 {
+			return gone("%s, and it had %s", a.text, names(had))
+		}
+		if a.kind == noneHere {
+			j.known = nil
+			return j.well(p)
+		}
+	}
+	return j.doubt(p, at, a, see())
+}
+
+func (j *judge) well(p *service.Probe) opinion {
+	j.doubts = 0
+	return opinion{verdict: service.Alive, next: orElse(p.Interval, defaultInterval)}
+}
+
+// doubt bears an answer that is no evidence, until the deadline; that of a
+// probe which asks for no instances also until it failed so often.
+func (j *judge) doubt(p *service.Probe, at time.Duration, a answer, s Sight) opinion {
+	if j.doubts == 0 {
+		j.since = at
+	}
+	j.doubts++
+	deadline, past := orElse(p.Deadline, defaultDeadline), at-j.since
+	switch {
+	case s.Ended:
+		return gone("%s; %s", s.Text, a.text)
+	case p.Identity == nil && j.doubts >= max(p.Failures, 1):
+		return gone("%s in a row failed, the last: %s; %s", looks(j.doubts), a.text, s.Text)
+	case past >= deadline:
+		return gone("no clear answer for %s, the last: %s; %s", deadline, a.text, s.Text)
+	}
+	next := orElse(p.Interval, defaultInterval) // failures are counted, so they have their distance
+	if p.Identity != nil {
+		next = backoff(j.doubts, p.Interval)
+	}
+	return opinion{verdict: service.Unknown, why: a.text + "; " + s.Text, next: min(next, deadline-past)}
+}
+
+// lost compares a list with what the service had: how it shows that the state
+// which it was trusted with is not there any more; empty when it is.
+func (j *judge) lost(l list) string {
+	if j.server != "" && l.Server != j.server {
+		return fmt.Sprintf("it is %s now and was %s: it was started anew and has lost %s", l.Server, j.server, names(living(j.known)))
+	}
+	var missing []service.Instance
+	for _, was := range j.known {
+		is, found := l.find(was.ID)
+		switch {
+		case found && is.Generation < was.Generation:
+			return fmt.Sprintf("instance %s went back from generation %d to %d", was.ID, was.Generation, is.Generation)
+		case !found && !ended(was):
+			missing = append(missing, was)
+		}
+	}
+	if len(missing) > 0 {
+		return "it does not know " + names(missing) + " any more"
+	}
+	return ""
+}
+
+// ended tells whether an instance may be missing: it was ordered to end, or
+// ended, by the service's own word.
+func ended(i service.Instance) bool {
+	switch strings.ToLower(i.State) {
+	case "stopped", "destroyed", "failed":
+		return true
+	}
+	return false
+}
+
+func living(all []service.Instance) (live []service.Instance) {
+	for _, i := range all {
+		if !ended(i) {
+			live = append(live, i)
+		}
+	}
+	return live
+}
+
+// names is a few of them: "3 instances: a, b, c".
+func names(all []service.Instance) string {
+	const show = 3
+	switch len(all) {
+	case 0:
+		return "no instance"
+	case 1:
+		return "instance " + all[0].ID
+	}
+	var ids []string
+	for _, i := range all[:min(len(all), show)] {
+		ids = append(ids, i.ID)
+	}
+	text := fmt.Sprintf("%d instances: %s", len(all), strings.Join(ids, ", "))
+	if len(all) > show {
+		text += ", ..."
+	}
+	return text
+}
+
+func looks(n int) string {
+	if n == 1 {
+		return "1 look"
+	}
+	return fmt.Sprintf("%d looks", n)
+}
+
+func gone(format string, args ...any) opinion {
+	return opinion{verdict: service.Gone, why: fmt.Sprintf(format, args...)}
+}
+
+// backoff doubles from the least delay up to the interval.
+func backoff(doubts int, interval time.Duration) time.Duration {
+	d := leastDelay
+	for range doubts - 1 {
+		if d *= 2; d >= interval {
+			break
+		}
+	}
+	return max(min(d, orElse(interval, defaultInterval)), leastDelay)
+}
+
+func orElse(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
