@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"reveille/boot/state":                 {"reveille/tpm"},
 	"reveille/boot/join":                  {"reveille/boot/identity", "reveille/boot/params", "reveille/boot/cluster/clusterv1/..."},
 	"reveille/boot/nodeapi":               {"reveille/boot/identity", "reveille/boot/cluster/clusterv1/..."},
-	"reveille/boot/cluster/...":           {"reveille/boot/crash", "reveille/boot/identity", "reveille/boot/service", "reveille/boot/cluster/..."},
+	"reveille/boot/cluster/...":           {"reveille/netcfg", "reveille/boot/crash", "reveille/boot/identity", "reveille/boot/service", "reveille/boot/cluster/..."},
 	"reveille/boot":                       {"reveille/console", "reveille/netcfg", "reveille/tpm", "reveille/boot/..."},
 	"reveille/init":                       {"reveille/console", "reveille/boot", "reveille/boot/pid1", "reveille/boot/proc"},
 	"reveille/images/...":                 {"reveille/..."},

@@ -33,7 +33,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().String("context", os.Getenv("REVEILLE_CONTEXT"), "operator context file (env REVEILLE_CONTEXT)")
-	root.AddCommand(controllerCommand(), ticketCommand(), nodeCommand(), netCommand(), configCommand(), imageCommand(), vmCommand())
+	root.AddCommand(controllerCommand(), ticketCommand(), nodeCommand(), serviceCommand(), netCommand(), configCommand(), imageCommand(), vmCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

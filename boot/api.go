@@ -14,8 +14,17 @@ func (n *Node) serveAPI(ctx context.Context) error {
 		Listen: n.params.API.Listen,
 		TLS:    identity.ServerTLS(n.opened.ca, n.opened.tls(), n.trustedTime),
 		Logs:   initLog{n.init},
+		Nudge:  n.nudge,
 		Log:    n.logger("nodeapi"),
 	}).Run(ctx)
+}
+
+// nudge has the next heartbeat be sent now, if the node has joined.
+func (n *Node) nudge() {
+	select {
+	case n.nudged <- struct{}{}:
+	default: // it will be
+	}
 }
 
 // initLog is init's log as the node API serves it.

@@ -49,6 +49,7 @@ func (n *Node) config(ctx context.Context) error {
 	if err := n.useIdentity(c); err != nil {
 		return err
 	}
+	n.recallServices(c.Services)
 	n.keep(ctx, "nodeapi", n.serveAPI)
 	return n.notBefore(c.ClusterTime, "the last time the cluster told")
 }

@@ -22,6 +22,8 @@ func (n *Node) join(ctx context.Context) error {
 		ConfigGeneration: n.opened.info().Generation,
 		Directory:        &clusterv1.SignedDirectory{Directory: c.Directory, Signature: c.DirectorySignature},
 		KeepDirectory:    n.keepDirectory,
+		Services:         n.desired.Given,
+		KeepServices:     n.keepServices,
 		Status:           n.status,
 	})
 	if err != nil {
@@ -62,7 +64,8 @@ func (n *Node) stayMember(ctx context.Context) error {
 	}
 }
 
-// kickOnChange has the cluster hear of a change of stage at once.
+// kickOnChange has the cluster hear of a change of stage at once, and answer
+// when it has news.
 func (n *Node) kickOnChange(ctx context.Context) error {
 	for {
 		changed := n.track.Changed()
@@ -71,6 +74,7 @@ func (n *Node) kickOnChange(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-changed:
+		case <-n.nudged:
 		}
 	}
 }

@@ -55,6 +55,8 @@ type Node struct {
 	clockSet  trustedClock                      // clock, and again by config and join
 	opened    opened                            // config
 	client    *join.Client                      // config
+	desired   desired                           // config, then by heartbeats
+	nudged    chan struct{}                     // by the controller, to send a heartbeat
 	member    *join.Membership                  // join
 	known     known                             // of init's, for heartbeats
 
@@ -74,6 +76,7 @@ func Run(ctx context.Context, o Options) error {
 		incarnation: o.Incarnation,
 		build:       o.Build,
 		bootID:      bootID(),
+		nudged:      make(chan struct{}, 1),
 	}
 	n.settings = n.readSettings()
 	// Until init says how they died: each agent before this one did.

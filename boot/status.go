@@ -78,6 +78,7 @@ func (n *Node) status() *clusterv1.NodeStatus {
 	s.Links, s.MoreLinks = links(net)
 	n.known.ask(ctx, n.init)
 	n.known.tell(s)
+	n.desired.tell(s)
 	return s
 }
 

@@ -29,7 +29,8 @@ type session struct {
 	node      *storev1.Node
 	presence  *storev1.Presence
 	directory *clusterv1.SignedDirectory
-	loaded    []*record // node, presence; their change is a conflict
+	services  *clusterv1.DesiredServices // never nil
+	loaded    []*record                  // node, presence; their change is a conflict
 }
 
 // Join implements clusterv1connect.MembershipServiceHandler.
@@ -53,6 +54,7 @@ func (m *membershipService) Join(ctx context.Context, req *clusterv1.JoinRequest
 		ClusterTime:       timestamppb.Now(),
 		HeartbeatInterval: durationpb.New(m.interval),
 		Directory:         s.directory,
+		Services:          newerServices(s.services, req.GetServicesGeneration()),
 	}, nil
 }
 
@@ -76,6 +78,7 @@ func (m *membershipService) Heartbeat(ctx context.Context, req *clusterv1.Heartb
 	if generationOf(s.directory) > req.GetDirectoryGeneration() {
 		resp.Directory = s.directory
 	}
+	resp.Services = newerServices(s.services, req.GetServicesGeneration())
 	return resp, nil
 }
 
@@ -109,9 +112,11 @@ func (m *membershipService) open(ctx context.Context, boot string) (*session, er
 	node := &record{key: nodesKey + peer.Name, msg: s.node}
 	presence := &record{key: presenceKey + peer.Name, msg: s.presence}
 	s.loaded = []*record{node, presence}
-	if err := m.store.load(ctx, node, presence, &record{key: directoryKey, msg: s.directory}); err != nil {
+	services := new(storev1.Services)
+	if err := m.store.load(ctx, node, presence, &record{key: directoryKey, msg: s.directory}, &record{key: servicesKey + peer.Name, msg: services}); err != nil {
 		return nil, err
 	}
+	s.services = desiredOf(services, s.node)
 	if !node.exists() {
 		return nil, identity.Refuse(connect.CodeNotFound, clusterv1.RefusalKind_REFUSAL_KIND_NODE_UNKNOWN,
 			fmt.Sprintf("the cluster has no node %s, though its certificate is ours: the store is older than the node", peer.Name),

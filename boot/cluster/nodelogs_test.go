@@ -47,6 +47,11 @@ func (fakeNode) Logs(ctx context.Context, req *clusterv1.LogsRequest, out *conne
 	return nil
 }
 
+func (fakeNode) Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error) {
+	nudges.Add(1)
+	return &clusterv1.NudgeResponse{}, nil
+}
+
 type errText string
 
 func (e errText) Error() string { return string(e) }

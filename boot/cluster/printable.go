@@ -65,6 +65,8 @@ func cleanStatus(st *clusterv1.NodeStatus) *clusterv1.NodeStatus {
 
 		LastBootEnd:    printable(st.GetLastBootEnd(), maxName),
 		LastBootReason: printable(st.GetLastBootReason(), maxReason),
+
+		ServicesGeneration: st.GetServicesGeneration(), ServicesProblem: printable(st.GetServicesProblem(), maxReason),
 	}
 	if st.GetUptime().IsValid() {
 		clean.Uptime = proto.CloneOf(st.GetUptime())

@@ -55,8 +55,11 @@ func (s *services) handler() http.Handler {
 
 // limitRequest bounds what a caller may make us hold.
 func limitRequest(spec connect.Spec) []connect.HandlerOption {
-	if spec.Procedure == clusterv1connect.MembershipServiceUploadBundleProcedure {
+	switch spec.Procedure {
+	case clusterv1connect.MembershipServiceUploadBundleProcedure:
 		return []connect.HandlerOption{connect.WithReadMaxBytes(maxUpload)}
+	case clusterv1connect.OperatorServiceApplyServicesProcedure:
+		return []connect.HandlerOption{connect.WithReadMaxBytes(maxApply)}
 	}
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxRequest)}
 }

@@ -23,6 +23,7 @@ const (
 	nodesKey       = root + "nodes/"       // + node name
 	presenceKey    = root + "presence/"    // + node name
 	keysKey        = root + "keys/"        // + hex SHA-256 of the node's public key
+	servicesKey    = root + "services/"    // + node name
 	bundleListsKey = root + "bundlelists/" // + node name
 	bundlesKey     = root + "bundles/"     // + node name / bundle id
 )

@@ -349,6 +349,8 @@ func member(t *testing.T, ca *identity.Authority) Member {
 		CA: ca.Certificate, Certificate: identity.Certificate(leaf, ca.Certificate, key), BootID: "boot-1", BuildID: "build-1",
 		Directory:     signedDirectory(ca, 1, c1),
 		KeepDirectory: func(context.Context, *clusterv1.SignedDirectory) error { return nil },
+		Services:      func() uint64 { return 0 },
+		KeepServices:  func(context.Context, *clusterv1.DesiredServices) {},
 		Status:        func() *clusterv1.NodeStatus { return &clusterv1.NodeStatus{Stage: "join"} },
 	}
 }

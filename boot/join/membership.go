@@ -45,6 +45,11 @@ type Member struct {
 	// KeepDirectory is given each newer directory after it was verified. It
 	// runs between heartbeats; on an error it is called again with the next.
 	KeepDirectory func(context.Context, *clusterv1.SignedDirectory) error
+	// Services is the generation of the services that the node was given last.
+	Services func() uint64
+	// KeepServices is given those of another generation, between heartbeats. It
+	// says itself what is wrong with them, to the log and in Status.
+	KeepServices func(context.Context, *clusterv1.DesiredServices)
 	// Status is the node's truth, asked for at each heartbeat.
 	Status func() *clusterv1.NodeStatus
 }
@@ -62,6 +67,7 @@ type Membership struct {
 	joined     time.Time
 	interval   time.Duration
 	offered    *clusterv1.SignedDirectory // by the last answer; nil when it had nothing newer
+	services   *clusterv1.DesiredServices // the same
 	generation uint64                     // of the directory that was kept
 	complaint  string                     // about a directory, so that it is said once
 
@@ -114,7 +120,7 @@ func (ms *Membership) connect(ctx context.Context, repeats bool) error {
 	}
 	ms.joined = time.Now()
 	ms.log.Info(fmt.Sprintf("joined through %s after %s", ms.session.endpoint, ms.joined.Sub(start).Round(time.Millisecond)))
-	ms.directory(ctx)
+	ms.news(ctx)
 	return nil
 }
 
@@ -124,6 +130,7 @@ func (ms *Membership) join(ctx context.Context, s *session) error {
 		BuildId:             ms.member.BuildID,
 		ConfigGeneration:    ms.member.ConfigGeneration,
 		DirectoryGeneration: ms.generation,
+		ServicesGeneration:  ms.member.Services(),
 		Status:              ms.member.Status(),
 	})
 	if err != nil {
@@ -131,6 +138,7 @@ func (ms *Membership) join(ctx context.Context, s *session) error {
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
 	ms.offered = cmp.Or(resp.GetDirectory(), new(clusterv1.SignedDirectory)) // none is an empty one here
+	ms.services = resp.GetServices()
 	return nil
 }
 
@@ -138,13 +146,14 @@ func (ms *Membership) beat(ctx context.Context, s *session) error {
 	resp, err := clusterv1connect.NewMembershipServiceClient(s.http, baseURL, options()).Heartbeat(ctx, &clusterv1.HeartbeatRequest{
 		BootId:              ms.member.BootID,
 		DirectoryGeneration: ms.generation,
+		ServicesGeneration:  ms.member.Services(),
 		Status:              ms.member.Status(),
 	})
 	if err != nil {
 		return err
 	}
 	ms.told(resp.GetClusterTime(), resp.GetHeartbeatInterval())
-	ms.offered = resp.GetDirectory()
+	ms.offered, ms.services = resp.GetDirectory(), resp.GetServices()
 	return nil
 }
 
@@ -182,7 +191,7 @@ func (ms *Membership) beats(ctx context.Context) error {
 		if err := ms.session.call(ctx, "heartbeat", ms.beat); err != nil {
 			return err
 		}
-		ms.directory(ctx)
+		ms.news(ctx)
 	}
 }
 
@@ -232,6 +241,15 @@ func (ms *Membership) told(now *timestamppb.Timestamp, interval *durationpb.Dura
 	defer ms.mu.Unlock()
 	if t := clusterTime(now); !t.IsZero() {
 		ms.time, ms.at = t, time.Now()
+	}
+}
+
+// news hands on what the last answer brought.
+func (ms *Membership) news(ctx context.Context) {
+	ms.directory(ctx)
+	if ms.services != nil {
+		ms.member.KeepServices(ctx, ms.services)
+		ms.Kick() // the controller is to hear what came of them
 	}
 }
 

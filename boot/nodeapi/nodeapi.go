@@ -31,11 +31,12 @@ const (
 	retryLast  = 30 * time.Second
 )
 
-// Config is what a Server needs; all of it.
+// Config is what a Server needs; all of it but Nudge.
 type Config struct {
 	Listen string      // host:port; an empty host is every address, of both families
 	TLS    *tls.Config // identity.ServerTLS with the node's certificate
 	Logs   LogSource
+	Nudge  func() // asks for a heartbeat, and does not block; nil: nobody is to be asked
 	Log    *slog.Logger
 }
 

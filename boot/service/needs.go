@@ -14,7 +14,7 @@ const maxCircles = 10
 
 // checkNeeds reports needs that nobody defines, and those that go round in a
 // circle, each circle once. at has the place of each service's needs.
-func checkNeeds(all []Service, at map[string]netcfg.Value, elsewhere []string) {
+func checkNeeds(all []Service, at map[string]netcfg.Value, other Elsewhere) {
 	by := map[string]*Service{}
 	for i := range all {
 		by[all[i].Name] = &all[i]
@@ -22,8 +22,8 @@ func checkNeeds(all []Service, at map[string]netcfg.Value, elsewhere []string) {
 	for _, s := range all {
 		for _, need := range at[s.Name].Sequence() {
 			n := need.Scalar()
-			if by[n] == nil && slices.Contains(s.Needs, n) && !slices.Contains(elsewhere, n) {
-				names := slices.Concat(elsewhere, slices.Sorted(maps.Keys(by)))
+			if by[n] == nil && slices.Contains(s.Needs, n) && !other.More && !slices.Contains(other.Services, n) {
+				names := slices.Concat(other.Services, slices.Sorted(maps.Keys(by)))
 				need.Invalid("is a service that nobody defines%s", netcfg.Suggest(n, names))
 			}
 		}

@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -31,8 +32,12 @@ var (
 // measured with.
 const maxServices = 1000
 
-// Elsewhere is what a document may use without defining it: nil is nothing.
-type Elsewhere struct{ Services []string }
+// Elsewhere is what is known of the services that another document of the same
+// node defines: this one may need them, and may not define them again.
+type Elsewhere struct {
+	Services []string
+	More     bool // there are some that are not listed
+}
 
 // Parse checks the cluster's desired configuration of a node; file is its name
 // in the problems. The error is a netcfg.Problems with everything that is
@@ -66,12 +71,15 @@ func Read(m netcfg.Mapping, generation uint64, other Elsewhere) Definitions {
 	needs := map[string]netcfg.Value{}
 	for _, e := range entries {
 		r := reader{Service: Service{Name: e.Key, Generation: generation}, defined: &d}
+		if slices.Contains(other.Services, e.Key) {
+			e.Value.Invalid("is defined by the node's own node.yaml")
+		}
 		if checkName(e.Key, e.Value) {
 			needs[e.Key] = r.read(e.Value)
 		}
 		d.Services = append(d.Services, r.Service)
 	}
-	checkNeeds(d.Services, needs, other.Services)
+	checkNeeds(d.Services, needs, other)
 	for i := range d.Services {
 		d.Services[i].Digest = digest(d.Services[i], &d)
 	}

@@ -64,20 +64,30 @@ type Config struct {
 	CA                 []byte    `json:"ca,omitempty"`                 // DER
 	Directory          []byte    `json:"directory,omitempty"`          // the exact signed bytes
 	DirectorySignature []byte    `json:"directorySignature,omitempty"` // ASN.1 DER
+	Services           Secret    `json:"-"`                            // what the cluster wants run, packed; has secrets
 	ClusterTime        time.Time `json:"clusterTime,omitzero"`         // last known; the clock never goes before it
 }
 
-// wireConfig is the one place where the key is written: the sealed body.
+// wireConfig is the one place where secrets are written: the sealed body.
 type wireConfig struct {
 	Config
-	Key []byte `json:"key"`
+	Key      []byte `json:"key"`
+	Services []byte `json:"services,omitempty"`
+}
+
+func wire(c Config) wireConfig { return wireConfig{c, c.Key, c.Services} }
+
+// config puts the secrets where they belong.
+func (w wireConfig) config() Config {
+	w.Config.Key, w.Config.Services = w.Key, w.Services
+	return w.Config
 }
 
 func (c Config) encode() ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(wireConfig{c, c.Key})
+	b, err := json.Marshal(wire(c))
 	if err != nil {
 		return nil, fmt.Errorf("encode config: %w", err)
 	}
@@ -93,11 +103,11 @@ func decodeConfig(b []byte) (Config, error) {
 	if err := dec.Decode(&w); err != nil {
 		return Config{}, &tpm.Error{Outcome: tpm.Newer, Detail: "config has content unknown to this release", Err: err}
 	}
-	w.Config.Key = w.Key
-	if err := w.Config.check(); err != nil {
+	c := w.config()
+	if err := c.check(); err != nil {
 		return Config{}, &tpm.Error{Outcome: tpm.Corrupt, Err: err}
 	}
-	return w.Config, nil
+	return c, nil
 }
 
 // check refuses what no boot could use.

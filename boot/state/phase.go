@@ -41,7 +41,7 @@ func (v *Vault) Keep() (Secret, error) {
 	if v.config.Phase == "" {
 		return nil, errors.New("keep config: none was loaded")
 	}
-	k := keptVault{Config: wireConfig{v.config, v.config.Key}, Info: v.info}
+	k := keptVault{Config: wire(v.config), Info: v.info}
 	k.Info.Warnings = nil // said once
 	if v.dev != nil {
 		k.PCRs = v.dev.Snapshot()
@@ -61,14 +61,14 @@ func (v *Vault) Resume(kept []byte) (Config, Info, error) {
 	if err := json.Unmarshal(kept, &k); err != nil {
 		return Config{}, Info{}, fmt.Errorf("resume config: %w", err)
 	}
-	k.Config.Config.Key = k.Config.Key
-	if err := k.Config.Config.check(); err != nil {
+	c := k.Config.config()
+	if err := c.check(); err != nil {
 		return Config{}, Info{}, fmt.Errorf("resume config: %w", err)
 	}
 	if v.dev != nil && k.PCRs != nil {
 		v.dev.Resume(k.PCRs)
 	}
-	v.known, v.last, v.config, v.info = true, k.Info.Generation, k.Config.Config, k.Info
+	v.known, v.last, v.config, v.info = true, k.Info.Generation, c, k.Info
 	if stored, err := v.slots.Read(); err == nil { // a save that failed used up its number
 		v.last = max(v.last, stored.Envelope.Header.Generation)
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestSecretStaysOutOfEverything(t *testing.T) {
 	const key = "do-not-show"
-	c := Config{Phase: Enrolling, Key: Secret(key)}
+	c := Config{Phase: Enrolling, Key: Secret(key), Services: Secret(key)}
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", c, "key", c.Key)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", c, "key", c.Key)

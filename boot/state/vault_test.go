@@ -25,6 +25,7 @@ func enrolled(mode tpm.Mode) Config {
 	c.NodeID, c.ClusterID = "node-1", "cluster-1"
 	c.Certificate, c.CA = []byte("certificate"), []byte("ca")
 	c.Directory, c.DirectorySignature = []byte("directory"), []byte("signature")
+	c.Services = Secret("services")
 	c.ClusterTime = time.Date(2026, 11, 30, 19, 0, 0, 0, time.UTC)
 	return c
 }

@@ -210,6 +210,58 @@ func (RefusalKind) EnumDescriptor() ([]byte, []int) {
 	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{2}
 }
 
+type OrderServiceRequest_Order int32
+
+const (
+	OrderServiceRequest_ORDER_UNSPECIFIED OrderServiceRequest_Order = 0
+	OrderServiceRequest_ORDER_START       OrderServiceRequest_Order = 1 // a new incarnation, also of one that is never restarted
+	OrderServiceRequest_ORDER_STOP        OrderServiceRequest_Order = 2
+	OrderServiceRequest_ORDER_REMOVE      OrderServiceRequest_Order = 3 // its definition
+)
+
+// Enum value maps for OrderServiceRequest_Order.
+var (
+	OrderServiceRequest_Order_name = map[int32]string{
+		0: "ORDER_UNSPECIFIED",
+		1: "ORDER_START",
+		2: "ORDER_STOP",
+		3: "ORDER_REMOVE",
+	}
+	OrderServiceRequest_Order_value = map[string]int32{
+		"ORDER_UNSPECIFIED": 0,
+		"ORDER_START":       1,
+		"ORDER_STOP":        2,
+		"ORDER_REMOVE":      3,
+	}
+)
+
+func (x OrderServiceRequest_Order) Enum() *OrderServiceRequest_Order {
+	p := new(OrderServiceRequest_Order)
+	*p = x
+	return p
+}
+
+func (x OrderServiceRequest_Order) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OrderServiceRequest_Order) Descriptor() protoreflect.EnumDescriptor {
+	return file_boot_cluster_clusterv1_cluster_proto_enumTypes[3].Descriptor()
+}
+
+func (OrderServiceRequest_Order) Type() protoreflect.EnumType {
+	return &file_boot_cluster_clusterv1_cluster_proto_enumTypes[3]
+}
+
+func (x OrderServiceRequest_Order) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OrderServiceRequest_Order.Descriptor instead.
+func (OrderServiceRequest_Order) EnumDescriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{49, 0}
+}
+
 type Refusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          RefusalKind            `protobuf:"varint,1,opt,name=kind,proto3,enum=reveille.cluster.v1.RefusalKind" json:"kind,omitempty"`
@@ -628,6 +680,7 @@ type JoinRequest struct {
 	ConfigGeneration    uint64                 `protobuf:"varint,3,opt,name=config_generation,json=configGeneration,proto3" json:"config_generation,omitempty"` // of the sealed config that was opened
 	DirectoryGeneration uint64                 `protobuf:"varint,4,opt,name=directory_generation,json=directoryGeneration,proto3" json:"directory_generation,omitempty"`
 	Status              *NodeStatus            `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	ServicesGeneration  uint64                 `protobuf:"varint,6,opt,name=services_generation,json=servicesGeneration,proto3" json:"services_generation,omitempty"` // the newest the node was given, also if it could not use it
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -697,11 +750,19 @@ func (x *JoinRequest) GetStatus() *NodeStatus {
 	return nil
 }
 
+func (x *JoinRequest) GetServicesGeneration() uint64 {
+	if x != nil {
+		return x.ServicesGeneration
+	}
+	return 0
+}
+
 type JoinResponse struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	ClusterTime       *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=cluster_time,json=clusterTime,proto3" json:"cluster_time,omitempty"`
 	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,2,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	Directory         *SignedDirectory       `protobuf:"bytes,3,opt,name=directory,proto3" json:"directory,omitempty"`
+	Services          *DesiredServices       `protobuf:"bytes,4,opt,name=services,proto3" json:"services,omitempty"` // only when another generation than the node's
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -757,11 +818,19 @@ func (x *JoinResponse) GetDirectory() *SignedDirectory {
 	return nil
 }
 
+func (x *JoinResponse) GetServices() *DesiredServices {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
 type HeartbeatRequest struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	BootId              string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	DirectoryGeneration uint64                 `protobuf:"varint,2,opt,name=directory_generation,json=directoryGeneration,proto3" json:"directory_generation,omitempty"`
 	Status              *NodeStatus            `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	ServicesGeneration  uint64                 `protobuf:"varint,4,opt,name=services_generation,json=servicesGeneration,proto3" json:"services_generation,omitempty"` // as in JoinRequest
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -817,11 +886,19 @@ func (x *HeartbeatRequest) GetStatus() *NodeStatus {
 	return nil
 }
 
+func (x *HeartbeatRequest) GetServicesGeneration() uint64 {
+	if x != nil {
+		return x.ServicesGeneration
+	}
+	return 0
+}
+
 type HeartbeatResponse struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	ClusterTime       *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=cluster_time,json=clusterTime,proto3" json:"cluster_time,omitempty"`
 	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,2,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	Directory         *SignedDirectory       `protobuf:"bytes,3,opt,name=directory,proto3" json:"directory,omitempty"` // only when newer than the node's
+	Services          *DesiredServices       `protobuf:"bytes,4,opt,name=services,proto3" json:"services,omitempty"`   // only when another generation than the node's
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -877,6 +954,136 @@ func (x *HeartbeatResponse) GetDirectory() *SignedDirectory {
 	return nil
 }
 
+func (x *HeartbeatResponse) GetServices() *DesiredServices {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+// DesiredServices is what a node is to run besides what its node.yaml says.
+type DesiredServices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Document      []byte                 `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"` // YAML, see docs/services.md; empty: nothing
+	Wishes        []*ServiceWish         `protobuf:"bytes,3,rep,name=wishes,proto3" json:"wishes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DesiredServices) Reset() {
+	*x = DesiredServices{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DesiredServices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DesiredServices) ProtoMessage() {}
+
+func (x *DesiredServices) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DesiredServices.ProtoReflect.Descriptor instead.
+func (*DesiredServices) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DesiredServices) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *DesiredServices) GetDocument() []byte {
+	if x != nil {
+		return x.Document
+	}
+	return nil
+}
+
+func (x *DesiredServices) GetWishes() []*ServiceWish {
+	if x != nil {
+		return x.Wishes
+	}
+	return nil
+}
+
+// ServiceWish is what operators asked of one service since it was defined, by
+// this document or by the node's own.
+type ServiceWish struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Service       string                 `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	Stopped       bool                   `protobuf:"varint,2,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Start         uint64                 `protobuf:"varint,3,opt,name=start,proto3" json:"start,omitempty"` // the generation that last asked for a new incarnation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceWish) Reset() {
+	*x = ServiceWish{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceWish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceWish) ProtoMessage() {}
+
+func (x *ServiceWish) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceWish.ProtoReflect.Descriptor instead.
+func (*ServiceWish) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ServiceWish) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *ServiceWish) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
+func (x *ServiceWish) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
 // NodeStatus is the truth a node tells about itself.
 type NodeStatus struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -893,19 +1100,21 @@ type NodeStatus struct {
 	// How the boot before this one ended: "clean", "agent crash", "init crash",
 	// "kernel panic", "watchdog", "power loss", "unknown"; empty while the node
 	// has not found out. And why, in one line.
-	LastBootEnd    string           `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
-	LastBootReason string           `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
-	Links          []*LinkStatus    `protobuf:"bytes,13,rep,name=links,proto3" json:"links,omitempty"`                                    // wanted ones, ports of bonds inside them
-	MoreLinks      uint32           `protobuf:"varint,14,opt,name=more_links,json=moreLinks,proto3" json:"more_links,omitempty"`          // that are not listed
-	Services       []*ServiceStatus `protobuf:"bytes,15,rep,name=services,proto3" json:"services,omitempty"`                              // enabled ones and those that run, by name
-	MoreServices   uint32           `protobuf:"varint,16,opt,name=more_services,json=moreServices,proto3" json:"more_services,omitempty"` // that are not listed
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	LastBootEnd        string           `protobuf:"bytes,11,opt,name=last_boot_end,json=lastBootEnd,proto3" json:"last_boot_end,omitempty"`
+	LastBootReason     string           `protobuf:"bytes,12,opt,name=last_boot_reason,json=lastBootReason,proto3" json:"last_boot_reason,omitempty"`
+	Links              []*LinkStatus    `protobuf:"bytes,13,rep,name=links,proto3" json:"links,omitempty"`                                                      // wanted ones, ports of bonds inside them
+	MoreLinks          uint32           `protobuf:"varint,14,opt,name=more_links,json=moreLinks,proto3" json:"more_links,omitempty"`                            // that are not listed
+	Services           []*ServiceStatus `protobuf:"bytes,15,rep,name=services,proto3" json:"services,omitempty"`                                                // enabled ones and those that run, by name
+	MoreServices       uint32           `protobuf:"varint,16,opt,name=more_services,json=moreServices,proto3" json:"more_services,omitempty"`                   // that are not listed
+	ServicesGeneration uint64           `protobuf:"varint,17,opt,name=services_generation,json=servicesGeneration,proto3" json:"services_generation,omitempty"` // of the desired configuration in force
+	ServicesProblem    string           `protobuf:"bytes,18,opt,name=services_problem,json=servicesProblem,proto3" json:"services_problem,omitempty"`           // why a newer one is not, empty when it is
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[10]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1126,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[10]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1139,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeStatus) GetStage() string {
@@ -1045,6 +1254,20 @@ func (x *NodeStatus) GetMoreServices() uint32 {
 	return 0
 }
 
+func (x *NodeStatus) GetServicesGeneration() uint64 {
+	if x != nil {
+		return x.ServicesGeneration
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetServicesProblem() string {
+	if x != nil {
+		return x.ServicesProblem
+	}
+	return ""
+}
+
 // ServiceStatus is what a node knows of one of its services. A controller that
 // has no news of the node says "unknown" for the state: no data is not healthy.
 type ServiceStatus struct {
@@ -1069,7 +1292,7 @@ type ServiceStatus struct {
 
 func (x *ServiceStatus) Reset() {
 	*x = ServiceStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1304,7 @@ func (x *ServiceStatus) String() string {
 func (*ServiceStatus) ProtoMessage() {}
 
 func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[11]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1317,7 @@ func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceStatus.ProtoReflect.Descriptor instead.
 func (*ServiceStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ServiceStatus) GetName() string {
@@ -1200,7 +1423,7 @@ type ServiceInstance struct {
 
 func (x *ServiceInstance) Reset() {
 	*x = ServiceInstance{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1435,7 @@ func (x *ServiceInstance) String() string {
 func (*ServiceInstance) ProtoMessage() {}
 
 func (x *ServiceInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[12]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1448,7 @@ func (x *ServiceInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceInstance.ProtoReflect.Descriptor instead.
 func (*ServiceInstance) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ServiceInstance) GetId() string {
@@ -1273,7 +1496,7 @@ type LinkStatus struct {
 
 func (x *LinkStatus) Reset() {
 	*x = LinkStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1508,7 @@ func (x *LinkStatus) String() string {
 func (*LinkStatus) ProtoMessage() {}
 
 func (x *LinkStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[13]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1521,7 @@ func (x *LinkStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkStatus.ProtoReflect.Descriptor instead.
 func (*LinkStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LinkStatus) GetName() string {
@@ -1410,7 +1633,7 @@ type LinkAddress struct {
 
 func (x *LinkAddress) Reset() {
 	*x = LinkAddress{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1645,7 @@ func (x *LinkAddress) String() string {
 func (*LinkAddress) ProtoMessage() {}
 
 func (x *LinkAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[14]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1658,7 @@ func (x *LinkAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkAddress.ProtoReflect.Descriptor instead.
 func (*LinkAddress) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LinkAddress) GetPrefix() string {
@@ -1475,7 +1698,7 @@ type LinkPort struct {
 
 func (x *LinkPort) Reset() {
 	*x = LinkPort{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1710,7 @@ func (x *LinkPort) String() string {
 func (*LinkPort) ProtoMessage() {}
 
 func (x *LinkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[15]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1723,7 @@ func (x *LinkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkPort.ProtoReflect.Descriptor instead.
 func (*LinkPort) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LinkPort) GetName() string {
@@ -1571,7 +1794,7 @@ type ConsoleStatus struct {
 
 func (x *ConsoleStatus) Reset() {
 	*x = ConsoleStatus{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1806,7 @@ func (x *ConsoleStatus) String() string {
 func (*ConsoleStatus) ProtoMessage() {}
 
 func (x *ConsoleStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[16]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1819,7 @@ func (x *ConsoleStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsoleStatus.ProtoReflect.Descriptor instead.
 func (*ConsoleStatus) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ConsoleStatus) GetName() string {
@@ -1648,7 +1871,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1883,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[17]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1896,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Node) GetId() string {
@@ -1777,7 +2000,7 @@ type CreateTicketRequest struct {
 
 func (x *CreateTicketRequest) Reset() {
 	*x = CreateTicketRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2012,7 @@ func (x *CreateTicketRequest) String() string {
 func (*CreateTicketRequest) ProtoMessage() {}
 
 func (x *CreateTicketRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[18]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2025,7 @@ func (x *CreateTicketRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTicketRequest.ProtoReflect.Descriptor instead.
 func (*CreateTicketRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateTicketRequest) GetTtl() *durationpb.Duration {
@@ -1830,7 +2053,7 @@ type CreateTicketResponse struct {
 
 func (x *CreateTicketResponse) Reset() {
 	*x = CreateTicketResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2065,7 @@ func (x *CreateTicketResponse) String() string {
 func (*CreateTicketResponse) ProtoMessage() {}
 
 func (x *CreateTicketResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[19]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2078,7 @@ func (x *CreateTicketResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTicketResponse.ProtoReflect.Descriptor instead.
 func (*CreateTicketResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateTicketResponse) GetTicket() string {
@@ -1887,7 +2110,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +2122,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[20]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2135,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 type ListNodesResponse struct {
@@ -1924,7 +2147,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2159,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[21]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2172,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1968,7 +2191,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2203,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[22]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2216,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetNodeRequest) GetName() string {
@@ -2012,7 +2235,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2247,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[23]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2260,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -2056,7 +2279,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2291,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[24]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2304,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{24}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RemoveNodeRequest) GetName() string {
@@ -2099,7 +2322,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2334,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[25]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2347,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{25}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
 }
 
 type LogsRequest struct {
@@ -2139,7 +2362,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2374,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[26]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2387,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{26}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogsRequest) GetFollow() bool {
@@ -2205,7 +2428,7 @@ type NodeLogsRequest struct {
 
 func (x *NodeLogsRequest) Reset() {
 	*x = NodeLogsRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2440,7 @@ func (x *NodeLogsRequest) String() string {
 func (*NodeLogsRequest) ProtoMessage() {}
 
 func (x *NodeLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[27]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2453,7 @@ func (x *NodeLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLogsRequest.ProtoReflect.Descriptor instead.
 func (*NodeLogsRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{27}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeLogsRequest) GetNode() string {
@@ -2261,7 +2484,7 @@ type LogRecord struct {
 
 func (x *LogRecord) Reset() {
 	*x = LogRecord{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2496,7 @@ func (x *LogRecord) String() string {
 func (*LogRecord) ProtoMessage() {}
 
 func (x *LogRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[28]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2509,7 @@ func (x *LogRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecord.ProtoReflect.Descriptor instead.
 func (*LogRecord) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{28}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LogRecord) GetSeq() uint64 {
@@ -2348,7 +2571,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2583,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[29]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2596,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{29}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AttachRequest) GetNode() string {
@@ -2435,7 +2658,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2670,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[30]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2683,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{30}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -2490,7 +2713,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2725,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[31]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2738,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{31}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AttachResponse) GetAttached() *Attached {
@@ -2556,7 +2779,7 @@ type Attached struct {
 
 func (x *Attached) Reset() {
 	*x = Attached{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2791,7 @@ func (x *Attached) String() string {
 func (*Attached) ProtoMessage() {}
 
 func (x *Attached) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[32]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2804,7 @@ func (x *Attached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attached.ProtoReflect.Descriptor instead.
 func (*Attached) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{32}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Attached) GetIncarnation() uint64 {
@@ -2609,7 +2832,7 @@ type Detached struct {
 
 func (x *Detached) Reset() {
 	*x = Detached{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2844,7 @@ func (x *Detached) String() string {
 func (*Detached) ProtoMessage() {}
 
 func (x *Detached) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[33]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2857,7 @@ func (x *Detached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Detached.ProtoReflect.Descriptor instead.
 func (*Detached) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{33}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Detached) GetReason() string {
@@ -2661,7 +2884,7 @@ type UploadBundleRequest struct {
 
 func (x *UploadBundleRequest) Reset() {
 	*x = UploadBundleRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[34]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2896,7 @@ func (x *UploadBundleRequest) String() string {
 func (*UploadBundleRequest) ProtoMessage() {}
 
 func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[34]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2909,7 @@ func (x *UploadBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBundleRequest.ProtoReflect.Descriptor instead.
 func (*UploadBundleRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{34}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UploadBundleRequest) GetBootId() string {
@@ -2712,7 +2935,7 @@ type UploadBundleResponse struct {
 
 func (x *UploadBundleResponse) Reset() {
 	*x = UploadBundleResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[35]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2947,7 @@ func (x *UploadBundleResponse) String() string {
 func (*UploadBundleResponse) ProtoMessage() {}
 
 func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[35]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2960,7 @@ func (x *UploadBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadBundleResponse.ProtoReflect.Descriptor instead.
 func (*UploadBundleResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{35}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UploadBundleResponse) GetId() string {
@@ -2767,7 +2990,7 @@ type Bundle struct {
 
 func (x *Bundle) Reset() {
 	*x = Bundle{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[36]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +3002,7 @@ func (x *Bundle) String() string {
 func (*Bundle) ProtoMessage() {}
 
 func (x *Bundle) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[36]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +3015,7 @@ func (x *Bundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bundle.ProtoReflect.Descriptor instead.
 func (*Bundle) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{36}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Bundle) GetId() string {
@@ -2881,7 +3104,7 @@ type ListBundlesRequest struct {
 
 func (x *ListBundlesRequest) Reset() {
 	*x = ListBundlesRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[37]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +3116,7 @@ func (x *ListBundlesRequest) String() string {
 func (*ListBundlesRequest) ProtoMessage() {}
 
 func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[37]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3129,7 @@ func (x *ListBundlesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBundlesRequest.ProtoReflect.Descriptor instead.
 func (*ListBundlesRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{37}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListBundlesRequest) GetNode() string {
@@ -2925,7 +3148,7 @@ type ListBundlesResponse struct {
 
 func (x *ListBundlesResponse) Reset() {
 	*x = ListBundlesResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[38]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3160,7 @@ func (x *ListBundlesResponse) String() string {
 func (*ListBundlesResponse) ProtoMessage() {}
 
 func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[38]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3173,7 @@ func (x *ListBundlesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBundlesResponse.ProtoReflect.Descriptor instead.
 func (*ListBundlesResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{38}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListBundlesResponse) GetBundles() []*Bundle {
@@ -2970,7 +3193,7 @@ type GetBundleRequest struct {
 
 func (x *GetBundleRequest) Reset() {
 	*x = GetBundleRequest{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[39]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3205,7 @@ func (x *GetBundleRequest) String() string {
 func (*GetBundleRequest) ProtoMessage() {}
 
 func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[39]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3218,7 @@ func (x *GetBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBundleRequest.ProtoReflect.Descriptor instead.
 func (*GetBundleRequest) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{39}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetBundleRequest) GetNode() string {
@@ -3022,7 +3245,7 @@ type GetBundleResponse struct {
 
 func (x *GetBundleResponse) Reset() {
 	*x = GetBundleResponse{}
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[40]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3257,7 @@ func (x *GetBundleResponse) String() string {
 func (*GetBundleResponse) ProtoMessage() {}
 
 func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[40]
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3270,7 @@ func (x *GetBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBundleResponse.ProtoReflect.Descriptor instead.
 func (*GetBundleResponse) Descriptor() ([]byte, []int) {
-	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{40}
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetBundleResponse) GetBundle() *Bundle {
@@ -3062,6 +3285,616 @@ func (x *GetBundleResponse) GetRecord() []byte {
 		return x.Record
 	}
 	return nil
+}
+
+type ApplyServicesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // its name, for the problems
+	Document      []byte                 `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
+	Prune         bool                   `protobuf:"varint,4,opt,name=prune,proto3" json:"prune,omitempty"` // services that the document lacks may go
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyServicesRequest) Reset() {
+	*x = ApplyServicesRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyServicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyServicesRequest) ProtoMessage() {}
+
+func (x *ApplyServicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyServicesRequest.ProtoReflect.Descriptor instead.
+func (*ApplyServicesRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ApplyServicesRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ApplyServicesRequest) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *ApplyServicesRequest) GetDocument() []byte {
+	if x != nil {
+		return x.Document
+	}
+	return nil
+}
+
+func (x *ApplyServicesRequest) GetPrune() bool {
+	if x != nil {
+		return x.Prune
+	}
+	return false
+}
+
+type ApplyServicesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Added         []string               `protobuf:"bytes,2,rep,name=added,proto3" json:"added,omitempty"`
+	Changed       []string               `protobuf:"bytes,3,rep,name=changed,proto3" json:"changed,omitempty"`
+	Removed       []string               `protobuf:"bytes,4,rep,name=removed,proto3" json:"removed,omitempty"`
+	Problems      []*Problem             `protobuf:"bytes,5,rep,name=problems,proto3" json:"problems,omitempty"` // with any, nothing was done
+	Told          bool                   `protobuf:"varint,6,opt,name=told,proto3" json:"told,omitempty"`        // the node knows; else its next heartbeat fetches it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyServicesResponse) Reset() {
+	*x = ApplyServicesResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyServicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyServicesResponse) ProtoMessage() {}
+
+func (x *ApplyServicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyServicesResponse.ProtoReflect.Descriptor instead.
+func (*ApplyServicesResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ApplyServicesResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *ApplyServicesResponse) GetAdded() []string {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+func (x *ApplyServicesResponse) GetChanged() []string {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *ApplyServicesResponse) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *ApplyServicesResponse) GetProblems() []*Problem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *ApplyServicesResponse) GetTold() bool {
+	if x != nil {
+		return x.Told
+	}
+	return false
+}
+
+// Problem is one thing wrong with a document.
+type Problem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Line          uint32                 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	Column        uint32                 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
+	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	Unsupported   bool                   `protobuf:"varint,6,opt,name=unsupported,proto3" json:"unsupported,omitempty"` // valid, and not implemented
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problem) Reset() {
+	*x = Problem{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problem) ProtoMessage() {}
+
+func (x *Problem) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problem.ProtoReflect.Descriptor instead.
+func (*Problem) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Problem) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Problem) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Problem) GetColumn() uint32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *Problem) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Problem) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Problem) GetUnsupported() bool {
+	if x != nil {
+		return x.Unsupported
+	}
+	return false
+}
+
+type ListServicesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListServicesRequest) Reset() {
+	*x = ListServicesRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListServicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListServicesRequest) ProtoMessage() {}
+
+func (x *ListServicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListServicesRequest.ProtoReflect.Descriptor instead.
+func (*ListServicesRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListServicesRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type ListServicesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`                                                   // desired
+	InForce       uint64                 `protobuf:"varint,2,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`                                          // at the node, as it last said
+	Problem       string                 `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`                                                          // why they differ, as the node says
+	Services      []*ServiceView         `protobuf:"bytes,4,rep,name=services,proto3" json:"services,omitempty"`                                                        // by name
+	NodeState     NodeState              `protobuf:"varint,5,opt,name=node_state,json=nodeState,proto3,enum=reveille.cluster.v1.NodeState" json:"node_state,omitempty"` // of a lost node nothing is known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListServicesResponse) Reset() {
+	*x = ListServicesResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListServicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListServicesResponse) ProtoMessage() {}
+
+func (x *ListServicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListServicesResponse.ProtoReflect.Descriptor instead.
+func (*ListServicesResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListServicesResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *ListServicesResponse) GetInForce() uint64 {
+	if x != nil {
+		return x.InForce
+	}
+	return 0
+}
+
+func (x *ListServicesResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *ListServicesResponse) GetServices() []*ServiceView {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *ListServicesResponse) GetNodeState() NodeState {
+	if x != nil {
+		return x.NodeState
+	}
+	return NodeState_NODE_STATE_UNSPECIFIED
+}
+
+// ServiceView is one service as desired, and as the node told.
+type ServiceView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Defined       bool                   `protobuf:"varint,2,opt,name=defined,proto3" json:"defined,omitempty"` // by the cluster's document; else by the node alone
+	Stopped       bool                   `protobuf:"varint,3,opt,name=stopped,proto3" json:"stopped,omitempty"` // by an operator
+	Status        *ServiceStatus         `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`    // unset: the node has not said anything of it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceView) Reset() {
+	*x = ServiceView{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceView) ProtoMessage() {}
+
+func (x *ServiceView) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceView.ProtoReflect.Descriptor instead.
+func (*ServiceView) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ServiceView) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServiceView) GetDefined() bool {
+	if x != nil {
+		return x.Defined
+	}
+	return false
+}
+
+func (x *ServiceView) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
+func (x *ServiceView) GetStatus() *ServiceStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+type OrderServiceRequest struct {
+	state         protoimpl.MessageState    `protogen:"open.v1"`
+	Node          string                    `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Service       string                    `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	Order         OrderServiceRequest_Order `protobuf:"varint,3,opt,name=order,proto3,enum=reveille.cluster.v1.OrderServiceRequest_Order" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderServiceRequest) Reset() {
+	*x = OrderServiceRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderServiceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderServiceRequest) ProtoMessage() {}
+
+func (x *OrderServiceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderServiceRequest.ProtoReflect.Descriptor instead.
+func (*OrderServiceRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *OrderServiceRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *OrderServiceRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *OrderServiceRequest) GetOrder() OrderServiceRequest_Order {
+	if x != nil {
+		return x.Order
+	}
+	return OrderServiceRequest_ORDER_UNSPECIFIED
+}
+
+type OrderServiceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Told          bool                   `protobuf:"varint,2,opt,name=told,proto3" json:"told,omitempty"` // as in ApplyServicesResponse
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderServiceResponse) Reset() {
+	*x = OrderServiceResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderServiceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderServiceResponse) ProtoMessage() {}
+
+func (x *OrderServiceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderServiceResponse.ProtoReflect.Descriptor instead.
+func (*OrderServiceResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *OrderServiceResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *OrderServiceResponse) GetTold() bool {
+	if x != nil {
+		return x.Told
+	}
+	return false
+}
+
+type NudgeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NudgeRequest) Reset() {
+	*x = NudgeRequest{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NudgeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NudgeRequest) ProtoMessage() {}
+
+func (x *NudgeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NudgeRequest.ProtoReflect.Descriptor instead.
+func (*NudgeRequest) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{51}
+}
+
+type NudgeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NudgeResponse) Reset() {
+	*x = NudgeResponse{}
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NudgeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NudgeResponse) ProtoMessage() {}
+
+func (x *NudgeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_clusterv1_cluster_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NudgeResponse.ProtoReflect.Descriptor instead.
+func (*NudgeResponse) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP(), []int{52}
 }
 
 var File_boot_cluster_clusterv1_cluster_proto protoreflect.FileDescriptor
@@ -3103,25 +3936,39 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x0eca_certificate\x18\x04 \x01(\fR\rcaCertificate\x12B\n" +
 	"\tdirectory\x18\x05 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\x127\n" +
 	"\btpm_mode\x18\x06 \x01(\x0e2\x1c.reveille.cluster.v1.TpmModeR\atpmMode\x12=\n" +
-	"\fcluster_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\"\xda\x01\n" +
+	"\fcluster_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\"\x8b\x02\n" +
 	"\vJoinRequest\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x19\n" +
 	"\bbuild_id\x18\x02 \x01(\tR\abuildId\x12+\n" +
 	"\x11config_generation\x18\x03 \x01(\x04R\x10configGeneration\x121\n" +
 	"\x14directory_generation\x18\x04 \x01(\x04R\x13directoryGeneration\x127\n" +
-	"\x06status\x18\x05 \x01(\v2\x1f.reveille.cluster.v1.NodeStatusR\x06status\"\xdb\x01\n" +
+	"\x06status\x18\x05 \x01(\v2\x1f.reveille.cluster.v1.NodeStatusR\x06status\x12/\n" +
+	"\x13services_generation\x18\x06 \x01(\x04R\x12servicesGeneration\"\x9d\x02\n" +
 	"\fJoinResponse\x12=\n" +
 	"\fcluster_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
-	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\x97\x01\n" +
+	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\x12@\n" +
+	"\bservices\x18\x04 \x01(\v2$.reveille.cluster.v1.DesiredServicesR\bservices\"\xc8\x01\n" +
 	"\x10HeartbeatRequest\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x121\n" +
 	"\x14directory_generation\x18\x02 \x01(\x04R\x13directoryGeneration\x127\n" +
-	"\x06status\x18\x03 \x01(\v2\x1f.reveille.cluster.v1.NodeStatusR\x06status\"\xe0\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x1f.reveille.cluster.v1.NodeStatusR\x06status\x12/\n" +
+	"\x13services_generation\x18\x04 \x01(\x04R\x12servicesGeneration\"\xa2\x02\n" +
 	"\x11HeartbeatResponse\x12=\n" +
 	"\fcluster_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vclusterTime\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12B\n" +
-	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\"\xef\x04\n" +
+	"\tdirectory\x18\x03 \x01(\v2$.reveille.cluster.v1.SignedDirectoryR\tdirectory\x12@\n" +
+	"\bservices\x18\x04 \x01(\v2$.reveille.cluster.v1.DesiredServicesR\bservices\"\x87\x01\n" +
+	"\x0fDesiredServices\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x1a\n" +
+	"\bdocument\x18\x02 \x01(\fR\bdocument\x128\n" +
+	"\x06wishes\x18\x03 \x03(\v2 .reveille.cluster.v1.ServiceWishR\x06wishes\"W\n" +
+	"\vServiceWish\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
+	"\astopped\x18\x02 \x01(\bR\astopped\x12\x14\n" +
+	"\x05start\x18\x03 \x01(\x04R\x05start\"\xcb\x05\n" +
 	"\n" +
 	"NodeStatus\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
@@ -3142,7 +3989,9 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"more_links\x18\x0e \x01(\rR\tmoreLinks\x12>\n" +
 	"\bservices\x18\x0f \x03(\v2\".reveille.cluster.v1.ServiceStatusR\bservices\x12#\n" +
-	"\rmore_services\x18\x10 \x01(\rR\fmoreServices\"\xc5\x03\n" +
+	"\rmore_services\x18\x10 \x01(\rR\fmoreServices\x12/\n" +
+	"\x13services_generation\x18\x11 \x01(\x04R\x12servicesGeneration\x12)\n" +
+	"\x10services_problem\x18\x12 \x01(\tR\x0fservicesProblem\"\xc5\x03\n" +
 	"\rServiceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -3303,7 +4152,61 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"`\n" +
 	"\x11GetBundleResponse\x123\n" +
 	"\x06bundle\x18\x01 \x01(\v2\x1b.reveille.cluster.v1.BundleR\x06bundle\x12\x16\n" +
-	"\x06record\x18\x02 \x01(\fR\x06record*i\n" +
+	"\x06record\x18\x02 \x01(\fR\x06record\"p\n" +
+	"\x14ApplyServicesRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x1a\n" +
+	"\bdocument\x18\x03 \x01(\fR\bdocument\x12\x14\n" +
+	"\x05prune\x18\x04 \x01(\bR\x05prune\"\xcf\x01\n" +
+	"\x15ApplyServicesResponse\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05added\x18\x02 \x03(\tR\x05added\x12\x18\n" +
+	"\achanged\x18\x03 \x03(\tR\achanged\x12\x18\n" +
+	"\aremoved\x18\x04 \x03(\tR\aremoved\x128\n" +
+	"\bproblems\x18\x05 \x03(\v2\x1c.reveille.cluster.v1.ProblemR\bproblems\x12\x12\n" +
+	"\x04told\x18\x06 \x01(\bR\x04told\"\x91\x01\n" +
+	"\aProblem\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\rR\x04line\x12\x16\n" +
+	"\x06column\x18\x03 \x01(\rR\x06column\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12 \n" +
+	"\vunsupported\x18\x06 \x01(\bR\vunsupported\")\n" +
+	"\x13ListServicesRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\xe8\x01\n" +
+	"\x14ListServicesResponse\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x19\n" +
+	"\bin_force\x18\x02 \x01(\x04R\ainForce\x12\x18\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12<\n" +
+	"\bservices\x18\x04 \x03(\v2 .reveille.cluster.v1.ServiceViewR\bservices\x12=\n" +
+	"\n" +
+	"node_state\x18\x05 \x01(\x0e2\x1e.reveille.cluster.v1.NodeStateR\tnodeState\"\x91\x01\n" +
+	"\vServiceView\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\adefined\x18\x02 \x01(\bR\adefined\x12\x18\n" +
+	"\astopped\x18\x03 \x01(\bR\astopped\x12:\n" +
+	"\x06status\x18\x04 \x01(\v2\".reveille.cluster.v1.ServiceStatusR\x06status\"\xdc\x01\n" +
+	"\x13OrderServiceRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aservice\x18\x02 \x01(\tR\aservice\x12D\n" +
+	"\x05order\x18\x03 \x01(\x0e2..reveille.cluster.v1.OrderServiceRequest.OrderR\x05order\"Q\n" +
+	"\x05Order\x12\x15\n" +
+	"\x11ORDER_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vORDER_START\x10\x01\x12\x0e\n" +
+	"\n" +
+	"ORDER_STOP\x10\x02\x12\x10\n" +
+	"\fORDER_REMOVE\x10\x03\"J\n" +
+	"\x14OrderServiceResponse\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x12\n" +
+	"\x04told\x18\x02 \x01(\bR\x04told\"\x0e\n" +
+	"\fNudgeRequest\"\x0f\n" +
+	"\rNudgeResponse*i\n" +
 	"\aTpmMode\x12\x18\n" +
 	"\x14TPM_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11TPM_MODE_REQUIRED\x10\x01\x12\x16\n" +
@@ -3331,7 +4234,7 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x11MembershipService\x12K\n" +
 	"\x04Join\x12 .reveille.cluster.v1.JoinRequest\x1a!.reveille.cluster.v1.JoinResponse\x12Z\n" +
 	"\tHeartbeat\x12%.reveille.cluster.v1.HeartbeatRequest\x1a&.reveille.cluster.v1.HeartbeatResponse\x12c\n" +
-	"\fUploadBundle\x12(.reveille.cluster.v1.UploadBundleRequest\x1a).reveille.cluster.v1.UploadBundleResponse2\x99\x05\n" +
+	"\fUploadBundle\x12(.reveille.cluster.v1.UploadBundleRequest\x1a).reveille.cluster.v1.UploadBundleResponse2\xcb\a\n" +
 	"\x0fOperatorService\x12c\n" +
 	"\fCreateTicket\x12(.reveille.cluster.v1.CreateTicketRequest\x1a).reveille.cluster.v1.CreateTicketResponse\x12Z\n" +
 	"\tListNodes\x12%.reveille.cluster.v1.ListNodesRequest\x1a&.reveille.cluster.v1.ListNodesResponse\x12T\n" +
@@ -3340,9 +4243,13 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"RemoveNode\x12&.reveille.cluster.v1.RemoveNodeRequest\x1a'.reveille.cluster.v1.RemoveNodeResponse\x12R\n" +
 	"\bNodeLogs\x12$.reveille.cluster.v1.NodeLogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12`\n" +
 	"\vListBundles\x12'.reveille.cluster.v1.ListBundlesRequest\x1a(.reveille.cluster.v1.ListBundlesResponse\x12Z\n" +
-	"\tGetBundle\x12%.reveille.cluster.v1.GetBundleRequest\x1a&.reveille.cluster.v1.GetBundleResponse2Y\n" +
+	"\tGetBundle\x12%.reveille.cluster.v1.GetBundleRequest\x1a&.reveille.cluster.v1.GetBundleResponse\x12f\n" +
+	"\rApplyServices\x12).reveille.cluster.v1.ApplyServicesRequest\x1a*.reveille.cluster.v1.ApplyServicesResponse\x12c\n" +
+	"\fListServices\x12(.reveille.cluster.v1.ListServicesRequest\x1a).reveille.cluster.v1.ListServicesResponse\x12c\n" +
+	"\fOrderService\x12(.reveille.cluster.v1.OrderServiceRequest\x1a).reveille.cluster.v1.OrderServiceResponse2\xa9\x01\n" +
 	"\vNodeService\x12J\n" +
-	"\x04Logs\x12 .reveille.cluster.v1.LogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01B!Z\x1freveille/boot/cluster/clusterv1b\x06proto3"
+	"\x04Logs\x12 .reveille.cluster.v1.LogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12N\n" +
+	"\x05Nudge\x12!.reveille.cluster.v1.NudgeRequest\x1a\".reveille.cluster.v1.NudgeResponseB!Z\x1freveille/boot/cluster/clusterv1b\x06proto3"
 
 var (
 	file_boot_cluster_clusterv1_cluster_proto_rawDescOnce sync.Once
@@ -3356,130 +4263,159 @@ func file_boot_cluster_clusterv1_cluster_proto_rawDescGZIP() []byte {
 	return file_boot_cluster_clusterv1_cluster_proto_rawDescData
 }
 
-var file_boot_cluster_clusterv1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_boot_cluster_clusterv1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_boot_cluster_clusterv1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_boot_cluster_clusterv1_cluster_proto_goTypes = []any{
-	(TpmMode)(0),                  // 0: reveille.cluster.v1.TpmMode
-	(NodeState)(0),                // 1: reveille.cluster.v1.NodeState
-	(RefusalKind)(0),              // 2: reveille.cluster.v1.RefusalKind
-	(*Refusal)(nil),               // 3: reveille.cluster.v1.Refusal
-	(*Directory)(nil),             // 4: reveille.cluster.v1.Directory
-	(*Controller)(nil),            // 5: reveille.cluster.v1.Controller
-	(*SignedDirectory)(nil),       // 6: reveille.cluster.v1.SignedDirectory
-	(*EnrolRequest)(nil),          // 7: reveille.cluster.v1.EnrolRequest
-	(*EnrolResponse)(nil),         // 8: reveille.cluster.v1.EnrolResponse
-	(*JoinRequest)(nil),           // 9: reveille.cluster.v1.JoinRequest
-	(*JoinResponse)(nil),          // 10: reveille.cluster.v1.JoinResponse
-	(*HeartbeatRequest)(nil),      // 11: reveille.cluster.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil),     // 12: reveille.cluster.v1.HeartbeatResponse
-	(*NodeStatus)(nil),            // 13: reveille.cluster.v1.NodeStatus
-	(*ServiceStatus)(nil),         // 14: reveille.cluster.v1.ServiceStatus
-	(*ServiceInstance)(nil),       // 15: reveille.cluster.v1.ServiceInstance
-	(*LinkStatus)(nil),            // 16: reveille.cluster.v1.LinkStatus
-	(*LinkAddress)(nil),           // 17: reveille.cluster.v1.LinkAddress
-	(*LinkPort)(nil),              // 18: reveille.cluster.v1.LinkPort
-	(*ConsoleStatus)(nil),         // 19: reveille.cluster.v1.ConsoleStatus
-	(*Node)(nil),                  // 20: reveille.cluster.v1.Node
-	(*CreateTicketRequest)(nil),   // 21: reveille.cluster.v1.CreateTicketRequest
-	(*CreateTicketResponse)(nil),  // 22: reveille.cluster.v1.CreateTicketResponse
-	(*ListNodesRequest)(nil),      // 23: reveille.cluster.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),     // 24: reveille.cluster.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),        // 25: reveille.cluster.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),       // 26: reveille.cluster.v1.GetNodeResponse
-	(*RemoveNodeRequest)(nil),     // 27: reveille.cluster.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 28: reveille.cluster.v1.RemoveNodeResponse
-	(*LogsRequest)(nil),           // 29: reveille.cluster.v1.LogsRequest
-	(*NodeLogsRequest)(nil),       // 30: reveille.cluster.v1.NodeLogsRequest
-	(*LogRecord)(nil),             // 31: reveille.cluster.v1.LogRecord
-	(*AttachRequest)(nil),         // 32: reveille.cluster.v1.AttachRequest
-	(*TerminalSize)(nil),          // 33: reveille.cluster.v1.TerminalSize
-	(*AttachResponse)(nil),        // 34: reveille.cluster.v1.AttachResponse
-	(*Attached)(nil),              // 35: reveille.cluster.v1.Attached
-	(*Detached)(nil),              // 36: reveille.cluster.v1.Detached
-	(*UploadBundleRequest)(nil),   // 37: reveille.cluster.v1.UploadBundleRequest
-	(*UploadBundleResponse)(nil),  // 38: reveille.cluster.v1.UploadBundleResponse
-	(*Bundle)(nil),                // 39: reveille.cluster.v1.Bundle
-	(*ListBundlesRequest)(nil),    // 40: reveille.cluster.v1.ListBundlesRequest
-	(*ListBundlesResponse)(nil),   // 41: reveille.cluster.v1.ListBundlesResponse
-	(*GetBundleRequest)(nil),      // 42: reveille.cluster.v1.GetBundleRequest
-	(*GetBundleResponse)(nil),     // 43: reveille.cluster.v1.GetBundleResponse
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(TpmMode)(0),                   // 0: reveille.cluster.v1.TpmMode
+	(NodeState)(0),                 // 1: reveille.cluster.v1.NodeState
+	(RefusalKind)(0),               // 2: reveille.cluster.v1.RefusalKind
+	(OrderServiceRequest_Order)(0), // 3: reveille.cluster.v1.OrderServiceRequest.Order
+	(*Refusal)(nil),                // 4: reveille.cluster.v1.Refusal
+	(*Directory)(nil),              // 5: reveille.cluster.v1.Directory
+	(*Controller)(nil),             // 6: reveille.cluster.v1.Controller
+	(*SignedDirectory)(nil),        // 7: reveille.cluster.v1.SignedDirectory
+	(*EnrolRequest)(nil),           // 8: reveille.cluster.v1.EnrolRequest
+	(*EnrolResponse)(nil),          // 9: reveille.cluster.v1.EnrolResponse
+	(*JoinRequest)(nil),            // 10: reveille.cluster.v1.JoinRequest
+	(*JoinResponse)(nil),           // 11: reveille.cluster.v1.JoinResponse
+	(*HeartbeatRequest)(nil),       // 12: reveille.cluster.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil),      // 13: reveille.cluster.v1.HeartbeatResponse
+	(*DesiredServices)(nil),        // 14: reveille.cluster.v1.DesiredServices
+	(*ServiceWish)(nil),            // 15: reveille.cluster.v1.ServiceWish
+	(*NodeStatus)(nil),             // 16: reveille.cluster.v1.NodeStatus
+	(*ServiceStatus)(nil),          // 17: reveille.cluster.v1.ServiceStatus
+	(*ServiceInstance)(nil),        // 18: reveille.cluster.v1.ServiceInstance
+	(*LinkStatus)(nil),             // 19: reveille.cluster.v1.LinkStatus
+	(*LinkAddress)(nil),            // 20: reveille.cluster.v1.LinkAddress
+	(*LinkPort)(nil),               // 21: reveille.cluster.v1.LinkPort
+	(*ConsoleStatus)(nil),          // 22: reveille.cluster.v1.ConsoleStatus
+	(*Node)(nil),                   // 23: reveille.cluster.v1.Node
+	(*CreateTicketRequest)(nil),    // 24: reveille.cluster.v1.CreateTicketRequest
+	(*CreateTicketResponse)(nil),   // 25: reveille.cluster.v1.CreateTicketResponse
+	(*ListNodesRequest)(nil),       // 26: reveille.cluster.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),      // 27: reveille.cluster.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),         // 28: reveille.cluster.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),        // 29: reveille.cluster.v1.GetNodeResponse
+	(*RemoveNodeRequest)(nil),      // 30: reveille.cluster.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),     // 31: reveille.cluster.v1.RemoveNodeResponse
+	(*LogsRequest)(nil),            // 32: reveille.cluster.v1.LogsRequest
+	(*NodeLogsRequest)(nil),        // 33: reveille.cluster.v1.NodeLogsRequest
+	(*LogRecord)(nil),              // 34: reveille.cluster.v1.LogRecord
+	(*AttachRequest)(nil),          // 35: reveille.cluster.v1.AttachRequest
+	(*TerminalSize)(nil),           // 36: reveille.cluster.v1.TerminalSize
+	(*AttachResponse)(nil),         // 37: reveille.cluster.v1.AttachResponse
+	(*Attached)(nil),               // 38: reveille.cluster.v1.Attached
+	(*Detached)(nil),               // 39: reveille.cluster.v1.Detached
+	(*UploadBundleRequest)(nil),    // 40: reveille.cluster.v1.UploadBundleRequest
+	(*UploadBundleResponse)(nil),   // 41: reveille.cluster.v1.UploadBundleResponse
+	(*Bundle)(nil),                 // 42: reveille.cluster.v1.Bundle
+	(*ListBundlesRequest)(nil),     // 43: reveille.cluster.v1.ListBundlesRequest
+	(*ListBundlesResponse)(nil),    // 44: reveille.cluster.v1.ListBundlesResponse
+	(*GetBundleRequest)(nil),       // 45: reveille.cluster.v1.GetBundleRequest
+	(*GetBundleResponse)(nil),      // 46: reveille.cluster.v1.GetBundleResponse
+	(*ApplyServicesRequest)(nil),   // 47: reveille.cluster.v1.ApplyServicesRequest
+	(*ApplyServicesResponse)(nil),  // 48: reveille.cluster.v1.ApplyServicesResponse
+	(*Problem)(nil),                // 49: reveille.cluster.v1.Problem
+	(*ListServicesRequest)(nil),    // 50: reveille.cluster.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),   // 51: reveille.cluster.v1.ListServicesResponse
+	(*ServiceView)(nil),            // 52: reveille.cluster.v1.ServiceView
+	(*OrderServiceRequest)(nil),    // 53: reveille.cluster.v1.OrderServiceRequest
+	(*OrderServiceResponse)(nil),   // 54: reveille.cluster.v1.OrderServiceResponse
+	(*NudgeRequest)(nil),           // 55: reveille.cluster.v1.NudgeRequest
+	(*NudgeResponse)(nil),          // 56: reveille.cluster.v1.NudgeResponse
+	(*timestamppb.Timestamp)(nil),  // 57: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 58: google.protobuf.Duration
 }
 var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	2,  // 0: reveille.cluster.v1.Refusal.kind:type_name -> reveille.cluster.v1.RefusalKind
-	5,  // 1: reveille.cluster.v1.Directory.controllers:type_name -> reveille.cluster.v1.Controller
+	6,  // 1: reveille.cluster.v1.Directory.controllers:type_name -> reveille.cluster.v1.Controller
 	0,  // 2: reveille.cluster.v1.EnrolRequest.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	6,  // 3: reveille.cluster.v1.EnrolResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
+	7,  // 3: reveille.cluster.v1.EnrolResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
 	0,  // 4: reveille.cluster.v1.EnrolResponse.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	44, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	13, // 6: reveille.cluster.v1.JoinRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	44, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	45, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
-	6,  // 9: reveille.cluster.v1.JoinResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
-	13, // 10: reveille.cluster.v1.HeartbeatRequest.status:type_name -> reveille.cluster.v1.NodeStatus
-	44, // 11: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
-	45, // 12: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
-	6,  // 13: reveille.cluster.v1.HeartbeatResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
-	19, // 14: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
-	45, // 15: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
-	16, // 16: reveille.cluster.v1.NodeStatus.links:type_name -> reveille.cluster.v1.LinkStatus
-	14, // 17: reveille.cluster.v1.NodeStatus.services:type_name -> reveille.cluster.v1.ServiceStatus
-	45, // 18: reveille.cluster.v1.ServiceStatus.since:type_name -> google.protobuf.Duration
-	15, // 19: reveille.cluster.v1.ServiceStatus.instances:type_name -> reveille.cluster.v1.ServiceInstance
-	45, // 20: reveille.cluster.v1.ServiceStatus.next_try:type_name -> google.protobuf.Duration
-	17, // 21: reveille.cluster.v1.LinkStatus.addresses:type_name -> reveille.cluster.v1.LinkAddress
-	18, // 22: reveille.cluster.v1.LinkStatus.ports:type_name -> reveille.cluster.v1.LinkPort
-	1,  // 23: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
-	13, // 24: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
-	44, // 25: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
-	44, // 26: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
-	44, // 27: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
-	0,  // 28: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	45, // 29: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
-	44, // 30: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
-	20, // 31: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
-	20, // 32: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
-	29, // 33: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
-	45, // 34: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
-	33, // 35: reveille.cluster.v1.AttachRequest.size:type_name -> reveille.cluster.v1.TerminalSize
-	35, // 36: reveille.cluster.v1.AttachResponse.attached:type_name -> reveille.cluster.v1.Attached
-	31, // 37: reveille.cluster.v1.AttachResponse.line:type_name -> reveille.cluster.v1.LogRecord
-	36, // 38: reveille.cluster.v1.AttachResponse.ended:type_name -> reveille.cluster.v1.Detached
-	44, // 39: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
-	44, // 40: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
-	45, // 41: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
-	39, // 42: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
-	39, // 43: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
-	7,  // 44: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
-	9,  // 45: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
-	11, // 46: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
-	37, // 47: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
-	21, // 48: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
-	23, // 49: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
-	25, // 50: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
-	27, // 51: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
-	30, // 52: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
-	40, // 53: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
-	42, // 54: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
-	29, // 55: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
-	8,  // 56: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
-	10, // 57: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
-	12, // 58: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
-	38, // 59: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
-	22, // 60: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
-	24, // 61: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
-	26, // 62: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
-	28, // 63: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
-	31, // 64: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
-	41, // 65: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
-	43, // 66: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
-	31, // 67: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
-	56, // [56:68] is the sub-list for method output_type
-	44, // [44:56] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	57, // 5: reveille.cluster.v1.EnrolResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	16, // 6: reveille.cluster.v1.JoinRequest.status:type_name -> reveille.cluster.v1.NodeStatus
+	57, // 7: reveille.cluster.v1.JoinResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	58, // 8: reveille.cluster.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	7,  // 9: reveille.cluster.v1.JoinResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
+	14, // 10: reveille.cluster.v1.JoinResponse.services:type_name -> reveille.cluster.v1.DesiredServices
+	16, // 11: reveille.cluster.v1.HeartbeatRequest.status:type_name -> reveille.cluster.v1.NodeStatus
+	57, // 12: reveille.cluster.v1.HeartbeatResponse.cluster_time:type_name -> google.protobuf.Timestamp
+	58, // 13: reveille.cluster.v1.HeartbeatResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	7,  // 14: reveille.cluster.v1.HeartbeatResponse.directory:type_name -> reveille.cluster.v1.SignedDirectory
+	14, // 15: reveille.cluster.v1.HeartbeatResponse.services:type_name -> reveille.cluster.v1.DesiredServices
+	15, // 16: reveille.cluster.v1.DesiredServices.wishes:type_name -> reveille.cluster.v1.ServiceWish
+	22, // 17: reveille.cluster.v1.NodeStatus.consoles:type_name -> reveille.cluster.v1.ConsoleStatus
+	58, // 18: reveille.cluster.v1.NodeStatus.uptime:type_name -> google.protobuf.Duration
+	19, // 19: reveille.cluster.v1.NodeStatus.links:type_name -> reveille.cluster.v1.LinkStatus
+	17, // 20: reveille.cluster.v1.NodeStatus.services:type_name -> reveille.cluster.v1.ServiceStatus
+	58, // 21: reveille.cluster.v1.ServiceStatus.since:type_name -> google.protobuf.Duration
+	18, // 22: reveille.cluster.v1.ServiceStatus.instances:type_name -> reveille.cluster.v1.ServiceInstance
+	58, // 23: reveille.cluster.v1.ServiceStatus.next_try:type_name -> google.protobuf.Duration
+	20, // 24: reveille.cluster.v1.LinkStatus.addresses:type_name -> reveille.cluster.v1.LinkAddress
+	21, // 25: reveille.cluster.v1.LinkStatus.ports:type_name -> reveille.cluster.v1.LinkPort
+	1,  // 26: reveille.cluster.v1.Node.state:type_name -> reveille.cluster.v1.NodeState
+	16, // 27: reveille.cluster.v1.Node.status:type_name -> reveille.cluster.v1.NodeStatus
+	57, // 28: reveille.cluster.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
+	57, // 29: reveille.cluster.v1.Node.joined:type_name -> google.protobuf.Timestamp
+	57, // 30: reveille.cluster.v1.Node.last_seen:type_name -> google.protobuf.Timestamp
+	0,  // 31: reveille.cluster.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
+	58, // 32: reveille.cluster.v1.CreateTicketRequest.ttl:type_name -> google.protobuf.Duration
+	57, // 33: reveille.cluster.v1.CreateTicketResponse.expires:type_name -> google.protobuf.Timestamp
+	23, // 34: reveille.cluster.v1.ListNodesResponse.nodes:type_name -> reveille.cluster.v1.Node
+	23, // 35: reveille.cluster.v1.GetNodeResponse.node:type_name -> reveille.cluster.v1.Node
+	32, // 36: reveille.cluster.v1.NodeLogsRequest.logs:type_name -> reveille.cluster.v1.LogsRequest
+	58, // 37: reveille.cluster.v1.LogRecord.uptime:type_name -> google.protobuf.Duration
+	36, // 38: reveille.cluster.v1.AttachRequest.size:type_name -> reveille.cluster.v1.TerminalSize
+	38, // 39: reveille.cluster.v1.AttachResponse.attached:type_name -> reveille.cluster.v1.Attached
+	34, // 40: reveille.cluster.v1.AttachResponse.line:type_name -> reveille.cluster.v1.LogRecord
+	39, // 41: reveille.cluster.v1.AttachResponse.ended:type_name -> reveille.cluster.v1.Detached
+	57, // 42: reveille.cluster.v1.Bundle.time:type_name -> google.protobuf.Timestamp
+	57, // 43: reveille.cluster.v1.Bundle.received:type_name -> google.protobuf.Timestamp
+	58, // 44: reveille.cluster.v1.Bundle.uptime:type_name -> google.protobuf.Duration
+	42, // 45: reveille.cluster.v1.ListBundlesResponse.bundles:type_name -> reveille.cluster.v1.Bundle
+	42, // 46: reveille.cluster.v1.GetBundleResponse.bundle:type_name -> reveille.cluster.v1.Bundle
+	49, // 47: reveille.cluster.v1.ApplyServicesResponse.problems:type_name -> reveille.cluster.v1.Problem
+	52, // 48: reveille.cluster.v1.ListServicesResponse.services:type_name -> reveille.cluster.v1.ServiceView
+	1,  // 49: reveille.cluster.v1.ListServicesResponse.node_state:type_name -> reveille.cluster.v1.NodeState
+	17, // 50: reveille.cluster.v1.ServiceView.status:type_name -> reveille.cluster.v1.ServiceStatus
+	3,  // 51: reveille.cluster.v1.OrderServiceRequest.order:type_name -> reveille.cluster.v1.OrderServiceRequest.Order
+	8,  // 52: reveille.cluster.v1.EnrolmentService.Enrol:input_type -> reveille.cluster.v1.EnrolRequest
+	10, // 53: reveille.cluster.v1.MembershipService.Join:input_type -> reveille.cluster.v1.JoinRequest
+	12, // 54: reveille.cluster.v1.MembershipService.Heartbeat:input_type -> reveille.cluster.v1.HeartbeatRequest
+	40, // 55: reveille.cluster.v1.MembershipService.UploadBundle:input_type -> reveille.cluster.v1.UploadBundleRequest
+	24, // 56: reveille.cluster.v1.OperatorService.CreateTicket:input_type -> reveille.cluster.v1.CreateTicketRequest
+	26, // 57: reveille.cluster.v1.OperatorService.ListNodes:input_type -> reveille.cluster.v1.ListNodesRequest
+	28, // 58: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
+	30, // 59: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
+	33, // 60: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
+	43, // 61: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
+	45, // 62: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
+	47, // 63: reveille.cluster.v1.OperatorService.ApplyServices:input_type -> reveille.cluster.v1.ApplyServicesRequest
+	50, // 64: reveille.cluster.v1.OperatorService.ListServices:input_type -> reveille.cluster.v1.ListServicesRequest
+	53, // 65: reveille.cluster.v1.OperatorService.OrderService:input_type -> reveille.cluster.v1.OrderServiceRequest
+	32, // 66: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
+	55, // 67: reveille.cluster.v1.NodeService.Nudge:input_type -> reveille.cluster.v1.NudgeRequest
+	9,  // 68: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
+	11, // 69: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
+	13, // 70: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
+	41, // 71: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
+	25, // 72: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
+	27, // 73: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
+	29, // 74: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
+	31, // 75: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
+	34, // 76: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
+	44, // 77: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
+	46, // 78: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
+	48, // 79: reveille.cluster.v1.OperatorService.ApplyServices:output_type -> reveille.cluster.v1.ApplyServicesResponse
+	51, // 80: reveille.cluster.v1.OperatorService.ListServices:output_type -> reveille.cluster.v1.ListServicesResponse
+	54, // 81: reveille.cluster.v1.OperatorService.OrderService:output_type -> reveille.cluster.v1.OrderServiceResponse
+	34, // 82: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
+	56, // 83: reveille.cluster.v1.NodeService.Nudge:output_type -> reveille.cluster.v1.NudgeResponse
+	68, // [68:84] is the sub-list for method output_type
+	52, // [52:68] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_boot_cluster_clusterv1_cluster_proto_init() }
@@ -3492,8 +4428,8 @@ func file_boot_cluster_clusterv1_cluster_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_boot_cluster_clusterv1_cluster_proto_rawDesc), len(file_boot_cluster_clusterv1_cluster_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   41,
+			NumEnums:      4,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -563,6 +563,59 @@ func (x *BundleRecord) GetZstd() []byte {
 	return nil
 }
 
+// Services is the desired configuration of a node name.
+type Services struct {
+	state         protoimpl.MessageState     `protogen:"open.v1"`
+	NodeId        string                     `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"` // of another enrolment: only its generation counts
+	Desired       *clusterv1.DesiredServices `protobuf:"bytes,2,opt,name=desired,proto3" json:"desired,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Services) Reset() {
+	*x = Services{}
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Services) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Services) ProtoMessage() {}
+
+func (x *Services) ProtoReflect() protoreflect.Message {
+	mi := &file_boot_cluster_storev1_store_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Services.ProtoReflect.Descriptor instead.
+func (*Services) Descriptor() ([]byte, []int) {
+	return file_boot_cluster_storev1_store_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Services) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *Services) GetDesired() *clusterv1.DesiredServices {
+	if x != nil {
+		return x.Desired
+	}
+	return nil
+}
+
 var File_boot_cluster_storev1_store_proto protoreflect.FileDescriptor
 
 const file_boot_cluster_storev1_store_proto_rawDesc = "" +
@@ -607,7 +660,10 @@ const file_boot_cluster_storev1_store_proto_rawDesc = "" +
 	"\x06bundle\x18\x01 \x01(\v2\x1b.reveille.cluster.v1.BundleR\x06bundle\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\rR\x06stored\"\"\n" +
 	"\fBundleRecord\x12\x12\n" +
-	"\x04zstd\x18\x01 \x01(\fR\x04zstdB\x1fZ\x1dreveille/boot/cluster/storev1b\x06proto3"
+	"\x04zstd\x18\x01 \x01(\fR\x04zstd\"c\n" +
+	"\bServices\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12>\n" +
+	"\adesired\x18\x02 \x01(\v2$.reveille.cluster.v1.DesiredServicesR\adesiredB\x1fZ\x1dreveille/boot/cluster/storev1b\x06proto3"
 
 var (
 	file_boot_cluster_storev1_store_proto_rawDescOnce sync.Once
@@ -621,38 +677,41 @@ func file_boot_cluster_storev1_store_proto_rawDescGZIP() []byte {
 	return file_boot_cluster_storev1_store_proto_rawDescData
 }
 
-var file_boot_cluster_storev1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_boot_cluster_storev1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_boot_cluster_storev1_store_proto_goTypes = []any{
-	(*Cluster)(nil),               // 0: reveille.store.v1.Cluster
-	(*Ticket)(nil),                // 1: reveille.store.v1.Ticket
-	(*Node)(nil),                  // 2: reveille.store.v1.Node
-	(*KeyOwner)(nil),              // 3: reveille.store.v1.KeyOwner
-	(*Presence)(nil),              // 4: reveille.store.v1.Presence
-	(*Bundles)(nil),               // 5: reveille.store.v1.Bundles
-	(*StoredBundle)(nil),          // 6: reveille.store.v1.StoredBundle
-	(*BundleRecord)(nil),          // 7: reveille.store.v1.BundleRecord
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(clusterv1.TpmMode)(0),        // 9: reveille.cluster.v1.TpmMode
-	(*clusterv1.NodeStatus)(nil),  // 10: reveille.cluster.v1.NodeStatus
-	(*clusterv1.Bundle)(nil),      // 11: reveille.cluster.v1.Bundle
+	(*Cluster)(nil),                   // 0: reveille.store.v1.Cluster
+	(*Ticket)(nil),                    // 1: reveille.store.v1.Ticket
+	(*Node)(nil),                      // 2: reveille.store.v1.Node
+	(*KeyOwner)(nil),                  // 3: reveille.store.v1.KeyOwner
+	(*Presence)(nil),                  // 4: reveille.store.v1.Presence
+	(*Bundles)(nil),                   // 5: reveille.store.v1.Bundles
+	(*StoredBundle)(nil),              // 6: reveille.store.v1.StoredBundle
+	(*BundleRecord)(nil),              // 7: reveille.store.v1.BundleRecord
+	(*Services)(nil),                  // 8: reveille.store.v1.Services
+	(*timestamppb.Timestamp)(nil),     // 9: google.protobuf.Timestamp
+	(clusterv1.TpmMode)(0),            // 10: reveille.cluster.v1.TpmMode
+	(*clusterv1.NodeStatus)(nil),      // 11: reveille.cluster.v1.NodeStatus
+	(*clusterv1.Bundle)(nil),          // 12: reveille.cluster.v1.Bundle
+	(*clusterv1.DesiredServices)(nil), // 13: reveille.cluster.v1.DesiredServices
 }
 var file_boot_cluster_storev1_store_proto_depIdxs = []int32{
-	8,  // 0: reveille.store.v1.Ticket.created:type_name -> google.protobuf.Timestamp
-	8,  // 1: reveille.store.v1.Ticket.expires:type_name -> google.protobuf.Timestamp
-	8,  // 2: reveille.store.v1.Ticket.used:type_name -> google.protobuf.Timestamp
-	9,  // 3: reveille.store.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
-	8,  // 4: reveille.store.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
-	8,  // 5: reveille.store.v1.Node.removed:type_name -> google.protobuf.Timestamp
-	8,  // 6: reveille.store.v1.Presence.joined:type_name -> google.protobuf.Timestamp
-	8,  // 7: reveille.store.v1.Presence.last_seen:type_name -> google.protobuf.Timestamp
-	10, // 8: reveille.store.v1.Presence.status:type_name -> reveille.cluster.v1.NodeStatus
+	9,  // 0: reveille.store.v1.Ticket.created:type_name -> google.protobuf.Timestamp
+	9,  // 1: reveille.store.v1.Ticket.expires:type_name -> google.protobuf.Timestamp
+	9,  // 2: reveille.store.v1.Ticket.used:type_name -> google.protobuf.Timestamp
+	10, // 3: reveille.store.v1.Node.tpm_mode:type_name -> reveille.cluster.v1.TpmMode
+	9,  // 4: reveille.store.v1.Node.enrolled:type_name -> google.protobuf.Timestamp
+	9,  // 5: reveille.store.v1.Node.removed:type_name -> google.protobuf.Timestamp
+	9,  // 6: reveille.store.v1.Presence.joined:type_name -> google.protobuf.Timestamp
+	9,  // 7: reveille.store.v1.Presence.last_seen:type_name -> google.protobuf.Timestamp
+	11, // 8: reveille.store.v1.Presence.status:type_name -> reveille.cluster.v1.NodeStatus
 	6,  // 9: reveille.store.v1.Bundles.bundles:type_name -> reveille.store.v1.StoredBundle
-	11, // 10: reveille.store.v1.StoredBundle.bundle:type_name -> reveille.cluster.v1.Bundle
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	12, // 10: reveille.store.v1.StoredBundle.bundle:type_name -> reveille.cluster.v1.Bundle
+	13, // 11: reveille.store.v1.Services.desired:type_name -> reveille.cluster.v1.DesiredServices
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_boot_cluster_storev1_store_proto_init() }
@@ -666,7 +725,7 @@ func file_boot_cluster_storev1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_boot_cluster_storev1_store_proto_rawDesc), len(file_boot_cluster_storev1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

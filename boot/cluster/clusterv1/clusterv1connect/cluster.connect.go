@@ -76,8 +76,19 @@ const (
 	// OperatorServiceGetBundleProcedure is the fully-qualified name of the OperatorService's GetBundle
 	// RPC.
 	OperatorServiceGetBundleProcedure = "/reveille.cluster.v1.OperatorService/GetBundle"
+	// OperatorServiceApplyServicesProcedure is the fully-qualified name of the OperatorService's
+	// ApplyServices RPC.
+	OperatorServiceApplyServicesProcedure = "/reveille.cluster.v1.OperatorService/ApplyServices"
+	// OperatorServiceListServicesProcedure is the fully-qualified name of the OperatorService's
+	// ListServices RPC.
+	OperatorServiceListServicesProcedure = "/reveille.cluster.v1.OperatorService/ListServices"
+	// OperatorServiceOrderServiceProcedure is the fully-qualified name of the OperatorService's
+	// OrderService RPC.
+	OperatorServiceOrderServiceProcedure = "/reveille.cluster.v1.OperatorService/OrderService"
 	// NodeServiceLogsProcedure is the fully-qualified name of the NodeService's Logs RPC.
 	NodeServiceLogsProcedure = "/reveille.cluster.v1.NodeService/Logs"
+	// NodeServiceNudgeProcedure is the fully-qualified name of the NodeService's Nudge RPC.
+	NodeServiceNudgeProcedure = "/reveille.cluster.v1.NodeService/Nudge"
 )
 
 // EnrolmentServiceClient is a client for the reveille.cluster.v1.EnrolmentService service.
@@ -311,6 +322,12 @@ type OperatorServiceClient interface {
 	NodeLogs(context.Context, *clusterv1.NodeLogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error)
 	ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error)
 	GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error)
+	// ApplyServices makes a document the node's desired configuration.
+	ApplyServices(context.Context, *clusterv1.ApplyServicesRequest) (*clusterv1.ApplyServicesResponse, error)
+	// ListServices tells what a node is to run and what it says of it.
+	ListServices(context.Context, *clusterv1.ListServicesRequest) (*clusterv1.ListServicesResponse, error)
+	// OrderService starts, stops or removes one service.
+	OrderService(context.Context, *clusterv1.OrderServiceRequest) (*clusterv1.OrderServiceResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the reveille.cluster.v1.OperatorService service.
@@ -366,18 +383,39 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("GetBundle")),
 			connect.WithClientOptions(opts...),
 		),
+		applyServices: connect.NewClient[clusterv1.ApplyServicesRequest, clusterv1.ApplyServicesResponse](
+			httpClient,
+			baseURL+OperatorServiceApplyServicesProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ApplyServices")),
+			connect.WithClientOptions(opts...),
+		),
+		listServices: connect.NewClient[clusterv1.ListServicesRequest, clusterv1.ListServicesResponse](
+			httpClient,
+			baseURL+OperatorServiceListServicesProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListServices")),
+			connect.WithClientOptions(opts...),
+		),
+		orderService: connect.NewClient[clusterv1.OrderServiceRequest, clusterv1.OrderServiceResponse](
+			httpClient,
+			baseURL+OperatorServiceOrderServiceProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("OrderService")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // operatorServiceClient implements OperatorServiceClient.
 type operatorServiceClient struct {
-	createTicket *connect.Client[clusterv1.CreateTicketRequest, clusterv1.CreateTicketResponse]
-	listNodes    *connect.Client[clusterv1.ListNodesRequest, clusterv1.ListNodesResponse]
-	getNode      *connect.Client[clusterv1.GetNodeRequest, clusterv1.GetNodeResponse]
-	removeNode   *connect.Client[clusterv1.RemoveNodeRequest, clusterv1.RemoveNodeResponse]
-	nodeLogs     *connect.Client[clusterv1.NodeLogsRequest, clusterv1.LogRecord]
-	listBundles  *connect.Client[clusterv1.ListBundlesRequest, clusterv1.ListBundlesResponse]
-	getBundle    *connect.Client[clusterv1.GetBundleRequest, clusterv1.GetBundleResponse]
+	createTicket  *connect.Client[clusterv1.CreateTicketRequest, clusterv1.CreateTicketResponse]
+	listNodes     *connect.Client[clusterv1.ListNodesRequest, clusterv1.ListNodesResponse]
+	getNode       *connect.Client[clusterv1.GetNodeRequest, clusterv1.GetNodeResponse]
+	removeNode    *connect.Client[clusterv1.RemoveNodeRequest, clusterv1.RemoveNodeResponse]
+	nodeLogs      *connect.Client[clusterv1.NodeLogsRequest, clusterv1.LogRecord]
+	listBundles   *connect.Client[clusterv1.ListBundlesRequest, clusterv1.ListBundlesResponse]
+	getBundle     *connect.Client[clusterv1.GetBundleRequest, clusterv1.GetBundleResponse]
+	applyServices *connect.Client[clusterv1.ApplyServicesRequest, clusterv1.ApplyServicesResponse]
+	listServices  *connect.Client[clusterv1.ListServicesRequest, clusterv1.ListServicesResponse]
+	orderService  *connect.Client[clusterv1.OrderServiceRequest, clusterv1.OrderServiceResponse]
 }
 
 // CreateTicket calls reveille.cluster.v1.OperatorService.CreateTicket.
@@ -439,6 +477,33 @@ func (c *operatorServiceClient) GetBundle(ctx context.Context, req *clusterv1.Ge
 	return nil, err
 }
 
+// ApplyServices calls reveille.cluster.v1.OperatorService.ApplyServices.
+func (c *operatorServiceClient) ApplyServices(ctx context.Context, req *clusterv1.ApplyServicesRequest) (*clusterv1.ApplyServicesResponse, error) {
+	response, err := c.applyServices.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListServices calls reveille.cluster.v1.OperatorService.ListServices.
+func (c *operatorServiceClient) ListServices(ctx context.Context, req *clusterv1.ListServicesRequest) (*clusterv1.ListServicesResponse, error) {
+	response, err := c.listServices.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// OrderService calls reveille.cluster.v1.OperatorService.OrderService.
+func (c *operatorServiceClient) OrderService(ctx context.Context, req *clusterv1.OrderServiceRequest) (*clusterv1.OrderServiceResponse, error) {
+	response, err := c.orderService.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the reveille.cluster.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	CreateTicket(context.Context, *clusterv1.CreateTicketRequest) (*clusterv1.CreateTicketResponse, error)
@@ -449,6 +514,12 @@ type OperatorServiceHandler interface {
 	NodeLogs(context.Context, *clusterv1.NodeLogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error
 	ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error)
 	GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error)
+	// ApplyServices makes a document the node's desired configuration.
+	ApplyServices(context.Context, *clusterv1.ApplyServicesRequest) (*clusterv1.ApplyServicesResponse, error)
+	// ListServices tells what a node is to run and what it says of it.
+	ListServices(context.Context, *clusterv1.ListServicesRequest) (*clusterv1.ListServicesResponse, error)
+	// OrderService starts, stops or removes one service.
+	OrderService(context.Context, *clusterv1.OrderServiceRequest) (*clusterv1.OrderServiceResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -500,6 +571,24 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("GetBundle")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceApplyServicesHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceApplyServicesProcedure,
+		svc.ApplyServices,
+		connect.WithSchema(operatorServiceMethods.ByName("ApplyServices")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListServicesHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListServicesProcedure,
+		svc.ListServices,
+		connect.WithSchema(operatorServiceMethods.ByName("ListServices")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceOrderServiceHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceOrderServiceProcedure,
+		svc.OrderService,
+		connect.WithSchema(operatorServiceMethods.ByName("OrderService")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/reveille.cluster.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceCreateTicketProcedure:
@@ -516,6 +605,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceListBundlesHandler.ServeHTTP(w, r)
 		case OperatorServiceGetBundleProcedure:
 			operatorServiceGetBundleHandler.ServeHTTP(w, r)
+		case OperatorServiceApplyServicesProcedure:
+			operatorServiceApplyServicesHandler.ServeHTTP(w, r)
+		case OperatorServiceListServicesProcedure:
+			operatorServiceListServicesHandler.ServeHTTP(w, r)
+		case OperatorServiceOrderServiceProcedure:
+			operatorServiceOrderServiceHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -553,9 +648,23 @@ func (UnimplementedOperatorServiceHandler) GetBundle(context.Context, *clusterv1
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.GetBundle is not implemented"))
 }
 
+func (UnimplementedOperatorServiceHandler) ApplyServices(context.Context, *clusterv1.ApplyServicesRequest) (*clusterv1.ApplyServicesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.ApplyServices is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListServices(context.Context, *clusterv1.ListServicesRequest) (*clusterv1.ListServicesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.ListServices is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) OrderService(context.Context, *clusterv1.OrderServiceRequest) (*clusterv1.OrderServiceResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.OrderService is not implemented"))
+}
+
 // NodeServiceClient is a client for the reveille.cluster.v1.NodeService service.
 type NodeServiceClient interface {
 	Logs(context.Context, *clusterv1.LogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error)
+	// Nudge asks for a heartbeat now: the controller has news.
+	Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error)
 }
 
 // NewNodeServiceClient constructs a client for the reveille.cluster.v1.NodeService service. By
@@ -575,12 +684,19 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Logs")),
 			connect.WithClientOptions(opts...),
 		),
+		nudge: connect.NewClient[clusterv1.NudgeRequest, clusterv1.NudgeResponse](
+			httpClient,
+			baseURL+NodeServiceNudgeProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Nudge")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	logs *connect.Client[clusterv1.LogsRequest, clusterv1.LogRecord]
+	logs  *connect.Client[clusterv1.LogsRequest, clusterv1.LogRecord]
+	nudge *connect.Client[clusterv1.NudgeRequest, clusterv1.NudgeResponse]
 }
 
 // Logs calls reveille.cluster.v1.NodeService.Logs.
@@ -588,9 +704,20 @@ func (c *nodeServiceClient) Logs(ctx context.Context, req *clusterv1.LogsRequest
 	return c.logs.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// Nudge calls reveille.cluster.v1.NodeService.Nudge.
+func (c *nodeServiceClient) Nudge(ctx context.Context, req *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error) {
+	response, err := c.nudge.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // NodeServiceHandler is an implementation of the reveille.cluster.v1.NodeService service.
 type NodeServiceHandler interface {
 	Logs(context.Context, *clusterv1.LogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error
+	// Nudge asks for a heartbeat now: the controller has news.
+	Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -606,10 +733,18 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Logs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceNudgeHandler := connect.NewUnaryHandlerSimple(
+		NodeServiceNudgeProcedure,
+		svc.Nudge,
+		connect.WithSchema(nodeServiceMethods.ByName("Nudge")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/reveille.cluster.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceLogsProcedure:
 			nodeServiceLogsHandler.ServeHTTP(w, r)
+		case NodeServiceNudgeProcedure:
+			nodeServiceNudgeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -621,4 +756,8 @@ type UnimplementedNodeServiceHandler struct{}
 
 func (UnimplementedNodeServiceHandler) Logs(context.Context, *clusterv1.LogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.NodeService.Logs is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.NodeService.Nudge is not implemented"))
 }

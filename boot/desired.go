@@ -1,0 +1,151 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/service"
+	"reveille/boot/state"
+	"reveille/netcfg"
+)
+
+// desired is what services this node is to run: its node.yaml's, and the
+// cluster's, which outlive a boot in the sealed config.
+type desired struct {
+	mu      sync.Mutex
+	now     service.Desired
+	given   uint64 // the generation that the cluster gave last, in force or not
+	problem string // why that one is not in force
+	changed chan struct{}
+}
+
+// Get is what to run, and a channel that is closed when that changes.
+func (d *desired) Get() (service.Desired, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changed == nil {
+		d.changed = make(chan struct{})
+	}
+	return d.now, d.changed
+}
+
+// Given is the generation that the cluster gave last.
+func (d *desired) Given() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.given
+}
+
+// set has next run, unless there is an error: then what runs goes on.
+func (d *desired) set(next service.Desired, given uint64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.given, d.problem = given, ""
+	if err != nil {
+		d.problem = fmt.Sprintf("generation %d is not in force: %v", given, err)
+		return
+	}
+	d.now = next
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
+}
+
+func (d *desired) tell(s *clusterv1.NodeStatus) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.ServicesGeneration, s.ServicesProblem = d.now.Generation, d.problem
+}
+
+// withOwn is node.yaml's services beside the cluster's.
+func withOwn(own service.Definitions, d *clusterv1.DesiredServices) (service.Desired, error) {
+	cluster, err := definitions(own, d)
+	if err != nil {
+		return service.Desired{}, err
+	}
+	var wishes []service.Wish
+	for _, w := range d.GetWishes() {
+		wishes = append(wishes, service.Wish{Service: w.GetService(), Stopped: w.GetStopped(), Start: w.GetStart()})
+	}
+	return service.Merge(own, cluster, wishes, d.GetGeneration())
+}
+
+func definitions(own service.Definitions, d *clusterv1.DesiredServices) (service.Definitions, error) {
+	if len(d.GetDocument()) == 0 {
+		return service.Definitions{}, nil
+	}
+	var names []string
+	for _, s := range own.Services {
+		names = append(names, s.Name)
+	}
+	defined, err := service.Parse("services", d.GetDocument(), d.GetGeneration(), service.Elsewhere{Services: names})
+	var problems netcfg.Problems
+	if errors.As(err, &problems) && len(problems) > 1 {
+		err = fmt.Errorf("%s (and %d more problems)", problems[0], len(problems)-1)
+	}
+	return defined, err
+}
+
+// recallServices takes node.yaml's services, and those that the cluster gave
+// in an earlier boot. What cannot be read of the latter is said, and asked for
+// again when the node has joined.
+func (n *Node) recallServices(packed state.Secret) {
+	d := new(clusterv1.DesiredServices)
+	plain, err := service.Unpack(packed)
+	if len(packed) == 0 {
+		plain, err = nil, nil
+	}
+	if err == nil {
+		err = proto.Unmarshal(plain, d)
+	}
+	var next service.Desired
+	if err == nil {
+		next, err = withOwn(n.params.Services, d)
+	}
+	if err != nil {
+		n.logger("services").Warn("use stored services: " + err.Error() + "; going on with those of node.yaml until the cluster tells")
+		next, d = service.Desired{Definitions: n.params.Services}, new(clusterv1.DesiredServices)
+	}
+	n.desired.set(next, d.GetGeneration(), nil)
+}
+
+// keepServices takes over what the cluster wants run from now on. It is stored
+// first, so that a boot without a controller starts the same.
+func (n *Node) keepServices(ctx context.Context, d *clusterv1.DesiredServices) {
+	log := n.logger("services")
+	next, err := withOwn(n.params.Services, d)
+	if err != nil {
+		log.Warn(fmt.Sprintf("generation %d of the cluster's services: %v; those of generation %d go on", d.GetGeneration(), err, n.desiredGeneration()))
+		n.desired.set(next, d.GetGeneration(), err)
+		return
+	}
+	if err := n.storeServices(ctx, d); err != nil {
+		log.Warn("store services: " + err.Error() + ", going on: they are used, and asked for again after the next boot")
+	}
+	n.desired.set(next, d.GetGeneration(), nil)
+	log.Info(fmt.Sprintf("generation %d of the cluster's services: %d of the cluster, %d of node.yaml", d.GetGeneration(),
+		len(next.Services)-len(n.params.Services.Services), len(n.params.Services.Services)))
+}
+
+func (n *Node) desiredGeneration() uint64 {
+	now, _ := n.desired.Get()
+	return now.Generation
+}
+
+func (n *Node) storeServices(ctx context.Context, d *clusterv1.DesiredServices) error {
+	plain, err := proto.Marshal(d)
+	if err != nil {
+		return err
+	}
+	packed, err := service.Pack(plain)
+	if err != nil {
+		return err
+	}
+	return n.change(ctx, func(c *state.Config) { c.Services = packed })
+}
