@@ -2,8 +2,9 @@
 // serial line, side by side, while a child of init floods its output; what the
 // log kept meanwhile; and what init and agent take.
 //
-// The machines that run this are noisy, so each round boots every kind once,
-// and what counts is the ratio of the medians.
+// The machines that run this are noisy, so each round boots every kind once.
+// What else they have to do only ever adds to a boot: what counts is the ratio of
+// the fastest. The medians tell how noisy it was.
 package main
 
 import (
@@ -49,7 +50,7 @@ func main() {
 }
 
 func run(ctx context.Context, build string, rounds int) error {
-	took := make([][2][]time.Duration, len(kinds))
+	took := make([]lives, len(kinds))
 	var problems []error
 	var last journal
 	var handed, first []time.Duration
@@ -71,22 +72,31 @@ func run(ctx context.Context, build string, rounds int) error {
 				round+1, k.name, times[0].Seconds(), times[1].Seconds(), log.kernel, log.others, log.flood, floodLines)
 		}
 	}
-	fmt.Printf("\npower-on to joined, median of %d     enrol           rejoin\n", rounds)
+	problems = append(problems, compare(took)...)
+	fmt.Printf("kernel start to /init %.2f s, to init's first line %.2f s (guest time, medians)\n", median(handed).Seconds(), median(first).Seconds())
+	fmt.Println(last.memory)
+	return errors.Join(append(problems, restart(ctx, build))...)
+}
+
+// lives are how long the first and the second boot of some nodes took.
+type lives [2][]time.Duration
+
+// compare prints what each kind of line took, and says which took too long.
+func compare(took []lives) (problems []error) {
+	fmt.Printf("\npower-on to joined, of %d          enrol: fastest, median     rejoin: fastest, median\n", len(took[0][0]))
 	for i, k := range kinds {
 		fmt.Printf("  %-30s", k.name)
 		for b := range 2 {
-			m, base := median(took[i][b]), median(took[0][b])
-			ratio := m.Seconds() / base.Seconds()
-			fmt.Printf("  %5.1f s x%.2f", m.Seconds(), ratio)
+			best, base := slices.Min(took[i][b]), slices.Min(took[0][b])
+			ratio := best.Seconds() / base.Seconds()
+			fmt.Printf("  %5.1f s x%.2f, %5.1f s     ", best.Seconds(), ratio, median(took[i][b]).Seconds())
 			if ratio > target {
 				problems = append(problems, fmt.Errorf("%s: %.2f times an unlimited reader, target %.2f", k.name, ratio, target))
 			}
 		}
 		fmt.Println()
 	}
-	fmt.Printf("kernel start to /init %.2f s, to init's first line %.2f s (guest time, medians)\n", median(handed).Seconds(), median(first).Seconds())
-	fmt.Println(last.memory)
-	return errors.Join(append(problems, restart(ctx, build))...)
+	return problems
 }
 
 // onRack has a controller running and a machine in the rack, off.
