@@ -1,0 +1,425 @@
+package payload
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"reveille/boot/service"
+)
+
+// entry of a test's archive: "dir/", "file=text", "link->target", "hard=>target",
+// "null!c".
+func archive(t testing.TB, entries ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, e := range entries {
+		h := &tar.Header{Mode: 0o644, Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: e}
+		text := ""
+		if name, target, ok := strings.Cut(e, "->"); ok {
+			h.Name, h.Linkname, h.Typeflag = name, target, tar.TypeSymlink
+		} else if name, target, ok := strings.Cut(e, "=>"); ok {
+			h.Name, h.Linkname, h.Typeflag = name, target, tar.TypeLink
+		} else if name, ok := strings.CutSuffix(e, "!c"); ok {
+			h.Name, h.Typeflag = name, tar.TypeChar
+		} else if name, content, ok := strings.Cut(e, "="); ok {
+			h.Name, text = name, content
+			h.Size = int64(len(text))
+		} else if strings.HasSuffix(e, "/") {
+			h.Typeflag, h.Mode = tar.TypeDir, 0o755
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// listing is a tree as archive takes it, sorted.
+func listing(t testing.TB, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")
+		switch {
+		case err != nil:
+			return err
+		case name == "":
+		case d.IsDir():
+			all = append(all, name+"/")
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			all = append(all, name+"->"+target)
+			return err
+		default:
+			text, err := os.ReadFile(path)
+			all = append(all, name+"="+string(text))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Layers as images have them, and as somebody makes them who wants to get out.
+func TestLayers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		layers [][]string
+		want   []string
+		err    string
+	}{
+		"plain": {layers: [][]string{{"./", "./etc/", "./etc/x=1", "usr/bin/a=2", "bin->usr/bin", "b=>usr/bin/a"}},
+			want: []string{"b=2", "bin->usr/bin", "etc/", "etc/x=1", "usr/", "usr/bin/", "usr/bin/a=2"}},
+		"through a link":     {layers: [][]string{{"run/", "var/run->/run"}, {"var/run/x=1"}}, want: []string{"run/", "run/x=1", "var/", "var/run->/run"}},
+		"replaced":           {layers: [][]string{{"a=1", "b/", "b/c=1"}, {"a/", "b=2"}}, want: []string{"a/", "b=2"}},
+		"a folder twice":     {layers: [][]string{{"a/", "a/b=1"}, {"a/", "a/c=2"}}, want: []string{"a/", "a/b=1", "a/c=2"}},
+		"link replaced":      {layers: [][]string{{"d/", "a->d"}, {"a=1"}}, want: []string{"a=1", "d/"}},
+		"whiteout":           {layers: [][]string{{"a/b=1", "a/c=1", "d/e=1"}, {"a/.wh.b", ".wh.d"}}, want: []string{"a/", "a/c=1"}},
+		"whiteout of own":    {layers: [][]string{{"a=1"}, {"a=2", ".wh.a"}}, want: []string{"a=2"}},
+		"opaque":             {layers: [][]string{{"a/b=1", "a/c/d=1"}, {"a/e=2", "a/c/f=2", "a/.wh..wh..opq"}}, want: []string{"a/", "a/c/", "a/c/f=2", "a/e=2"}},
+		"devices":            {layers: [][]string{{"dev/null!c", "a=1"}}, want: []string{"a=1"}},
+		"up":                 {layers: [][]string{{"../../../../../../tmp/up=1"}}, want: []string{"tmp/", "tmp/up=1"}},
+		"absolute":           {layers: [][]string{{"/etc/x=1"}}, want: []string{"etc/", "etc/x=1"}},
+		"link out":           {layers: [][]string{{"a->OUT", "a/x=1"}}, err: "no such file"},
+		"relative link out":  {layers: [][]string{{"a->../../../../../../..OUT", "a/x=1"}}, err: "no such file"},
+		"link over a link":   {layers: [][]string{{"a->OUT/x", "a=1"}}, want: []string{"a=1"}},
+		"hard link out":      {layers: [][]string{{"a=>../../../../..OUT/secret"}}, err: "link to"},
+		"hard link to link":  {layers: [][]string{{"a->OUT/secret", "b=>a"}}, want: []string{"a->OUT/secret", "b->OUT/secret"}},
+		"whiteout out":       {layers: [][]string{{"a->OUT", "a/.wh.secret"}}, err: "no such file"},
+		"whiteout of a link": {layers: [][]string{{"a->OUT"}, {".wh.a"}}},
+		"whiteout of dots":   {layers: [][]string{{".wh..."}}, err: "whiteout of nothing"},
+		"whiteout of all":    {layers: [][]string{{".wh."}}, err: "whiteout of nothing"},
+		"file is no folder":  {layers: [][]string{{"a=1", "a/b=1"}}, err: "not a directory"},
+		"loop":               {layers: [][]string{{"a->b", "b->a", "a/x=1"}}, err: "too many levels"},
+		"magic":              {layers: [][]string{{"a->/proc/self/root", "a/x=1"}}, err: "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, dir := t.TempDir(), t.TempDir()
+			if err := os.WriteFile(filepath.Join(out, "secret"), []byte("s"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			tree, err := openTree(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.close()
+			for _, entries := range tc.layers {
+				for i := range entries {
+					entries[i] = strings.ReplaceAll(entries[i], "OUT", out)
+				}
+				if _, err = tree.apply(bytes.NewReader(archive(t, entries...))); err != nil {
+					break
+				}
+			}
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("got %v, want %s", err, tc.err)
+				}
+			} else if err != nil {
+				t.Error(err)
+			} else {
+				var want []string
+				for _, e := range tc.want {
+					want = append(want, strings.ReplaceAll(e, "OUT", out))
+				}
+				if got := slices.DeleteFunc(listing(t, dir), func(s string) bool { return s == "dev/" }); !slices.Equal(want, got) {
+					t.Error(cmp.Diff(want, got))
+				}
+			}
+			if got := listing(t, out); !slices.Equal(got, []string{"secret=s"}) {
+				t.Errorf("outside there is now %v", got)
+			}
+		})
+	}
+}
+
+func TestModesAndOwners(t *testing.T) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	err := errors.Join(w.WriteHeader(&tar.Header{Name: "su", Mode: 0o4755, Uid: 7, Gid: 8, Typeflag: tar.TypeReg}),
+		w.WriteHeader(&tar.Header{Name: "d", Mode: 0o1700, Uid: 9, Typeflag: tar.TypeDir}), w.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	tree, err := openTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.close()
+	if _, err := tree.apply(&buf); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"su": "104755 7:8", "d": "41700 9:0"} {
+		var st unix.Stat_t
+		if err := unix.Lstat(filepath.Join(dir, name), &st); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%o %d:%d", st.Mode, st.Uid, st.Gid); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+func gz(t testing.TB, b []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write(b)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func zst(t testing.TB, b []byte) []byte {
+	e, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	return e.EncodeAll(b, nil)
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func write(t testing.TB, file string, b []byte) string {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, b, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func store(t *testing.T) *Store { return &Store{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)} }
+
+func TestArchives(t *testing.T) {
+	plain := archive(t, "a=1")
+	for name, b := range map[string][]byte{"tar": plain, "gzip": gz(t, plain), "zstd": zst(t, plain), "trailer": append(slices.Clone(plain), make([]byte, 1<<16)...)} {
+		s := store(t)
+		file := write(t, filepath.Join(t.TempDir(), "p"), b)
+		dir, err := s.Unpack(t.Context(), service.Payload{Name: "p", Source: file, Digest: digestOf(b)})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := listing(t, dir); !slices.Equal(got, []string{"a=1"}) {
+			t.Errorf("%s: got %v", name, got)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := s.Unpack(t.Context(), service.Payload{Name: "q", Source: file, Digest: digestOf(b)}); err != nil || again != dir {
+			t.Errorf("%s: what is unpacked is not used again: %v", name, err)
+		}
+	}
+}
+
+// Whatever is wrong, nothing is left that could be taken for the payload.
+func TestWrongArchives(t *testing.T) {
+	good := archive(t, "a=1", "b=2")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tc := range map[string]struct {
+		text   []byte
+		digest string
+		ctx    context.Context
+		want   string
+	}{
+		"another digest": {good, digestOf([]byte("x")), t.Context(), "its digest is " + digestOf(good)},
+		"torn":           {good[:512], digestOf(good[:512]), t.Context(), "unexpected EOF"},
+		"torn, digest":   {good[:512], digestOf(good), t.Context(), "its digest is"},
+		"no archive":     {[]byte("hello"), digestOf([]byte("hello")), t.Context(), "unexpected EOF"},
+		"torn gzip":      {gz(t, good)[:40], digestOf(gz(t, good)[:40]), t.Context(), "unexpected EOF"},
+		"cancelled":      {good, digestOf(good), cancelled, "context canceled"},
+	} {
+		s := store(t)
+		file := write(t, filepath.Join(t.TempDir(), "p"), tc.text)
+		_, err := s.Unpack(tc.ctx, service.Payload{Name: "p", Source: file, Digest: tc.digest})
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "unpack payload p from "+file) {
+			t.Errorf("%s: got %v, want %s", name, err, tc.want)
+		}
+		if left := listing(t, s.Dir); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+	}
+	if _, err := store(t).Unpack(t.Context(), service.Payload{Name: "p", Source: "/nowhere", Digest: digestOf(nil)}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// layout writes an OCI layout and returns its folder and the manifest's digest.
+func layout(t *testing.T, index bool, layers ...[]byte) (dir, digest string) {
+	t.Helper()
+	dir = t.TempDir()
+	blob := func(b []byte) descriptor {
+		d := digestOf(b)
+		write(t, filepath.Join(dir, "blobs", "sha256", strings.TrimPrefix(d, "sha256:")), b)
+		return descriptor{Digest: d, Size: int64(len(b)), MediaType: "application/vnd.oci.image.layer.v1.tar"}
+	}
+	encode := func(d document) []byte {
+		d.SchemaVersion = 2
+		b, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var m document
+	for _, l := range layers {
+		m.Layers = append(m.Layers, blob(l))
+	}
+	manifest := blob(encode(m))
+	if !index {
+		return dir, manifest.Digest
+	}
+	other := manifest
+	other.Platform = &platform{"s390x", "linux"}
+	manifest.Platform = &platform{runtime.GOARCH, "linux"}
+	return dir, blob(encode(document{Manifests: []descriptor{other, manifest}})).Digest
+}
+
+func TestLayouts(t *testing.T) {
+	first, second := gz(t, archive(t, "a=1", "b=1")), zst(t, archive(t, ".wh.a", "c=2"))
+	for _, index := range []bool{false, true} {
+		dir, digest := layout(t, index, first, second)
+		s := store(t)
+		got, err := s.Unpack(t.Context(), service.Payload{Name: "p", Source: dir, Digest: digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files := listing(t, got); !slices.Equal(files, []string{"b=1", "c=2"}) {
+			t.Errorf("index %v: got %v", index, files)
+		}
+	}
+	dir, digest := layout(t, false, first, second)
+	write(t, filepath.Join(dir, "blobs", "sha256", strings.TrimPrefix(digestOf(second), "sha256:")), first)
+	s := store(t)
+	_, err := s.Unpack(t.Context(), service.Payload{Name: "p", Source: dir, Digest: digest})
+	if err == nil || !strings.Contains(err.Error(), "layer "+digestOf(second)+": its digest is "+digestOf(first)) {
+		t.Errorf("another layer: got %v", err)
+	}
+	if left := listing(t, s.Dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// Many services start at once and use one payload: it is unpacked once.
+func TestUnpackedOnce(t *testing.T) {
+	b := archive(t, "a=1")
+	var said bytes.Buffer
+	s := &Store{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&said, nil))}
+	p := service.Payload{Name: "p", Source: write(t, filepath.Join(t.TempDir(), "p"), b), Digest: digestOf(b)}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := s.Unpack(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := strings.Count(said.String(), "unpacked"); n != 1 {
+		t.Errorf("unpacked %d times", n)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "etc/passwd"), []byte("root:x:0:0::/:\netcd:x:105:106::/:\n"))
+	if err := os.Symlink("/etc", filepath.Join(root, "conf")); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []service.File{{Path: "/conf/x", Mode: 0o640, User: "etcd"}, {Path: "/new/deep/y", Mode: 0o600, User: "77"}} {
+		for _, text := range []string{"one", "two"} {
+			if err := WriteFile(root, f, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, want := range map[string]string{"etc/x": "100640 105:106 two", "new/deep/y": "100600 77:77 two"} {
+		var st unix.Stat_t
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err := errors.Join(err, unix.Lstat(filepath.Join(root, name), &st)); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%o %d:%d %s", st.Mode, st.Uid, st.Gid, text); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	err := WriteFile(root, service.File{Path: "/etc/z", User: "nosuch"}, nil)
+	if err == nil || err.Error() != "write /etc/z: its owner nosuch: no such user" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "etc/z")); err == nil {
+		t.Error("a file without its owner")
+	}
+}
+
+func FuzzLayer(f *testing.F) {
+	f.Add(archive(f, "./etc/", "etc/x=1", "a->../..", "a/b=1", ".wh.etc", "b=>etc/x", "a/.wh..wh..opq"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		guard := write(t, filepath.Join(dir, "guard"), []byte("g"))
+		root := filepath.Join(dir, "root")
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := openTree(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tree.close()
+		_, _ = tree.apply(bytes.NewReader(b))
+		entries, err := os.ReadDir(dir)
+		if text, _ := os.ReadFile(guard); err != nil || len(entries) != 2 || string(text) != "g" {
+			t.Errorf("outside the root: %v, %q, %v", entries, text, err)
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(`{"schemaVersion":2,"layers":[{"digest":"sha256:00"}]}`))
+	f.Add([]byte(`{"schemaVersion":2,"manifests":[{"digest":"sha256:00","platform":{"os":"linux","architecture":"amd64"}}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		layers, manifest, err := parseDocument(b)
+		if err == nil && len(layers) == 0 && manifest == nil {
+			t.Error("neither layers nor a manifest, and no error")
+		}
+		for _, l := range layers {
+			if err == nil && len(l.Digest) != 71 {
+				t.Errorf("digest %q", l.Digest)
+			}
+		}
+	})
+}

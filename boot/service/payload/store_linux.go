@@ -1,0 +1,202 @@
+// Package payload makes a root file system for a service of an archive or an
+// OCI image that lies on the node: verified by its digest, unpacked once into
+// memory, and shared, read-only, by all incarnations that use it.
+package payload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"reveille/boot/service"
+)
+
+// Store keeps payloads unpacked, each in a folder that is called by its digest.
+// The folder appears when it is whole.
+type Store struct {
+	Dir string // a file system with owners and links; the state partition is none
+	Log *slog.Logger
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // by digest: closed when somebody has done with it
+}
+
+// maxManifest is what registries take.
+const maxManifest = 4 << 20
+
+// Unpack returns the folder with a payload's files. Whoever asks for what is
+// being unpacked waits for it, and nobody else does.
+func (s *Store) Unpack(ctx context.Context, p service.Payload) (string, error) {
+	name := strings.TrimPrefix(p.Digest, "sha256:")
+	dir := filepath.Join(s.Dir, name)
+	for {
+		done := s.begin(name)
+		if done == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-done:
+		}
+	}
+	defer s.end(name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	next := filepath.Join(s.Dir, "."+name+".new")
+	if err := s.unpack(ctx, p, next); err != nil {
+		return "", errors.Join(fmt.Errorf("unpack payload %s from %s: %w", p.Name, p.Source, err), os.RemoveAll(next))
+	}
+	if err := os.Rename(next, dir); err != nil {
+		return "", fmt.Errorf("unpack payload %s: %w", p.Name, err)
+	}
+	return dir, nil
+}
+
+// begin returns nil to whoever is to do the work, else what to wait for.
+func (s *Store) begin(name string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy == nil {
+		s.busy = map[string]chan struct{}{}
+	}
+	if done := s.busy[name]; done != nil {
+		return done
+	}
+	s.busy[name] = make(chan struct{})
+	return nil
+}
+
+func (s *Store) end(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.busy[name])
+	delete(s.busy, name)
+}
+
+func (s *Store) unpack(ctx context.Context, p service.Payload, next string) error {
+	if err := os.RemoveAll(next); err != nil { // of an agent that was killed
+		return err
+	}
+	if err := os.Mkdir(next, 0o755); err != nil {
+		return err
+	}
+	t, err := openTree(next)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	info, err := os.Stat(p.Source)
+	if err != nil {
+		return err
+	}
+	var skips skipped
+	if info.IsDir() {
+		skips, err = t.applyLayout(ctx, p)
+	} else {
+		skips, err = t.applyBlob(ctx, p.Source, p.Digest)
+	}
+	if err != nil {
+		return err
+	}
+	s.Log.Info(fmt.Sprintf("payload %s unpacked, digest %s", p.Name, p.Digest))
+	if skips > 0 {
+		s.Log.Info(fmt.Sprintf("payload %s: %d device nodes and FIFOs left out, /dev is the machine's", p.Name, skips))
+	}
+	return nil
+}
+
+// Mount gives the store a file system of its own: payloads may fill at most half
+// of the memory, and never /run, which the agent writes to. Again is harmless.
+func (s *Store) Mount() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	var at, above unix.Stat_t
+	if err := errors.Join(unix.Stat(s.Dir, &at), unix.Stat(filepath.Dir(s.Dir), &above)); err != nil {
+		return err
+	}
+	if at.Dev != above.Dev {
+		return nil
+	}
+	if err := unix.Mount("payloads", s.Dir, "tmpfs", unix.MS_NODEV, "mode=0700,size=50%"); err != nil {
+		return fmt.Errorf("mount %s: %w", s.Dir, err)
+	}
+	return nil
+}
+
+// applyBlob unpacks one archive whose digest is known.
+func (t *tree) applyBlob(ctx context.Context, file, digest string) (skipped, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	v := verify(ctx, f)
+	r, end, err := decompress(v)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	skips, err := t.apply(r)
+	// What is not what was meant is said before what it led to.
+	if wrong := v.check(digest); wrong != nil {
+		return 0, wrong
+	}
+	return skips, err
+}
+
+// applyLayout unpacks the image of an OCI layout that has the payload's digest.
+func (t *tree) applyLayout(ctx context.Context, p service.Payload) (skipped, error) {
+	blob := func(digest string) string {
+		return filepath.Join(p.Source, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
+	}
+	text, err := readVerified(ctx, blob(p.Digest), p.Digest)
+	if err != nil {
+		return 0, err
+	}
+	layers, manifest, err := parseDocument(text)
+	if manifest != nil && err == nil {
+		if text, err = readVerified(ctx, blob(manifest.Digest), manifest.Digest); err != nil {
+			return 0, err
+		}
+		if layers, manifest, err = parseDocument(text); manifest != nil {
+			return 0, errors.New("parse index: an index of indexes")
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	var skips skipped
+	for _, l := range layers {
+		n, err := t.applyBlob(ctx, blob(l.Digest), l.Digest)
+		if err != nil {
+			return 0, fmt.Errorf("layer %s: %w", l.Digest, err)
+		}
+		skips += n
+	}
+	return skips, nil
+}
+
+func readVerified(ctx context.Context, file, digest string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	v := verify(ctx, io.LimitReader(f, maxManifest))
+	text, err := io.ReadAll(v)
+	if err != nil {
+		return nil, err
+	}
+	return text, v.check(digest)
+}
