@@ -43,8 +43,17 @@ func (n *Node) sendRecords(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-n.recorded:
 		case <-time.After(pause):
 		}
+	}
+}
+
+// haveRecords has them sent at once.
+func (n *Node) haveRecords() {
+	select {
+	case n.recorded <- struct{}{}:
+	default: // it will be looked for anyway
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"reveille/boot/modules"
 	"reveille/boot/params"
 	"reveille/boot/proc"
+	"reveille/boot/supervise"
 	"reveille/console"
 	"reveille/netcfg"
 )
@@ -60,6 +61,9 @@ type Node struct {
 	member    *join.Membership                  // join
 	known     known                             // of init's, for heartbeats
 
+	supervisor atomic.Pointer[supervise.Supervisor] // services
+	recorded   chan struct{}                        // init has a new record
+
 	changing sync.Mutex // held while the stored config changes
 	upkeep   sync.Map   // names of what keep runs
 }
@@ -77,6 +81,7 @@ func Run(ctx context.Context, o Options) error {
 		build:       o.Build,
 		bootID:      bootID(),
 		nudged:      make(chan struct{}, 1),
+		recorded:    make(chan struct{}, 1),
 	}
 	n.settings = n.readSettings()
 	// Until init says how they died: each agent before this one did.

@@ -2,30 +2,139 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
-	"reveille/boot/proc"
+	"reveille/boot/monitor"
+	"reveille/boot/service"
+	"reveille/boot/supervise"
 )
 
 // services ends the phase in which the TPM opens the config, so that no
-// payload can read it, and takes over what an agent before this one had
+// payload can read it, and then takes over what an agent before this one had
 // started: services are children of init and outlive an agent.
 func (n *Node) services(ctx context.Context) error {
 	if err := n.opened.vault.EndPhase(ctx); err != nil {
 		return sealedFault(err)
 	}
-	processes, err := n.init.List(ctx)
-	if err != nil {
-		return err
-	}
-	runs := 0
-	for _, p := range processes {
-		if p.Running() && p.Name != proc.AgentName {
-			runs++
+	n.keep(ctx, "services", n.superviseServices)
+	n.keep(ctx, "health", n.nameTrouble)
+	return nil
+}
+
+// servicesDir has what an agent after this one must know of the services.
+const servicesDir = "/run/reveille/services"
+
+// superviseServices keeps the services as they are desired, until ctx ends.
+func (n *Node) superviseServices(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := supervise.New(supervise.Config{
+		Init: n.init, Boot: n.bootID, Now: uptime, Dir: servicesDir, Log: n.logger("services"),
+		Cgroups: supervise.Cgroups{Root: "/sys/fs/cgroup"},
+		Prepare: n.prepareService, Release: n.releaseService, Watch: n.watchService,
+		Bundle: n.bundleService, Changed: n.servicesChanged,
+	})
+	n.supervisor.Store(s)
+	go n.desire(ctx, s)
+	return s.Run(ctx)
+}
+
+// desire passes on what is desired, whenever that changes.
+func (n *Node) desire(ctx context.Context, s *supervise.Supervisor) {
+	for {
+		desired, changed := n.desired.Get()
+		var wishes []supervise.Wish
+		for _, d := range desired.Services {
+			w := desired.Wish(d.Name)
+			wishes = append(wishes, supervise.Wish{Service: d, Stopped: w.Stopped, Starts: w.Start})
+		}
+		if s.Desire(ctx, wishes) != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
 		}
 	}
-	if runs > 0 {
-		n.logger("services").Info(fmt.Sprintf("%d already run, taking them over", runs))
+}
+
+// servicesChanged has the cluster hear of it soon. It waits for nothing.
+func (n *Node) servicesChanged() { n.track.Touch() }
+
+// watchService has a monitor look at an incarnation.
+func (n *Node) watchService(ctx context.Context, w supervise.Watched, tell func(service.Report)) error {
+	witness := monitor.NewProcesses(w.PID, w.Cgroup)
+	defer witness.Close()
+	return monitor.Watch(ctx, monitor.Target{
+		Service: w.Service, Ref: w.Ref, PID: w.PID, Age: uptime() - w.Started, Before: w.Before, Doubt: w.Doubt, Witness: witness,
+	}, tell)
+}
+
+// prepareService renders the files of an incarnation.
+func (n *Node) prepareService(ctx context.Context, s service.Service, ref service.Ref) (supervise.Prepared, error) {
+	if s.Payload != "" {
+		return supervise.Prepared{}, errors.New("unpack payload " + s.Payload + ": not possible yet")
+	}
+	desired, _ := n.desired.Get()
+	for _, f := range s.Files {
+		text, err := f.Render(n.factsFor(ref), desired.Secrets)
+		if err != nil {
+			return supervise.Prepared{}, err
+		}
+		if err := writeFile(f, text); err != nil {
+			return supervise.Prepared{}, err
+		}
+	}
+	return supervise.Prepared{}, ctx.Err()
+}
+
+func (n *Node) releaseService(service.Ref) error { return nil }
+
+func (n *Node) factsFor(ref service.Ref) service.Facts {
+	c := n.opened.now()
+	f := service.Facts{
+		Node:    service.NodeFacts{Name: n.params.Name, ID: c.NodeID, BootID: n.bootID},
+		Service: service.ServiceFacts{Name: ref.Service, Incarnation: ref.Incarnation},
+	}
+	for _, a := range n.net.Status().Addresses {
+		f.Node.Addresses = append(f.Node.Addresses, a.String())
+	}
+	return f
+}
+
+// writeFile puts a rendered file in place, whole or not at all.
+func writeFile(f service.File, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	if err := os.WriteFile(f.Path+".new", text, 0o600); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	if err := errors.Join(os.Chmod(f.Path+".new", os.FileMode(f.Mode)), os.Rename(f.Path+".new", f.Path)); err != nil {
+		return fmt.Errorf("write file: %w", err)
 	}
 	return nil
+}
+
+// troubleEvery is how often what is enabled and does not run is named on the
+// console: half of what operators are promised.
+const troubleEvery = 30 * time.Second
+
+// nameTrouble names services that are enabled and do not run.
+func (n *Node) nameTrouble(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(troubleEvery):
+		}
+		if text := n.serviceTrouble(); text != "" {
+			n.logger("services").Warn(text)
+		}
+	}
 }

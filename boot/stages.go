@@ -26,8 +26,8 @@ var Stages = []Stage{
 	{Name: "clock", Does: "setting the clock", Needs: []string{"parameters"}, Patience: 10 * time.Second, Run: (*Node).clock},
 	{Name: "config", Does: "opening what the cluster gave this node", Needs: []string{"clock"}, Patience: 10 * time.Second, Run: (*Node).config},
 	{Name: "join", Does: "joining the cluster", Needs: []string{"network", "config"}, Patience: 10 * time.Second, Run: (*Node).join},
-	{Name: "services", Does: "taking the services over", Needs: []string{"join"}, Patience: 30 * time.Second, Run: (*Node).services},
-	{Name: "steady", Does: "telling what came of the boot", Needs: []string{"services"}, Patience: 10 * time.Second, Run: (*Node).steady},
+	{Name: "services", Does: "taking the services over", Needs: []string{"network", "config"}, Patience: 30 * time.Second, Run: (*Node).services},
+	{Name: "steady", Does: "telling what came of the boot", Needs: []string{"join", "services"}, Patience: 10 * time.Second, Run: (*Node).steady},
 }
 
 // Stage is one row of the table.

@@ -79,6 +79,7 @@ func (n *Node) status() *clusterv1.NodeStatus {
 	n.known.ask(ctx, n.init)
 	n.known.tell(s)
 	n.desired.tell(s)
+	tellServices(n.serviceStatus(), uptime(), s)
 	return s
 }
 

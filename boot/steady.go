@@ -21,12 +21,15 @@ func (n *Node) steady(ctx context.Context) error {
 }
 
 // unsteady says what a member of the cluster lacks, empty for nothing: its
-// controller, or a part of its network.
+// controller, or a part of its network, a service.
 func (n *Node) unsteady() string {
 	if waiting := n.client.Waiting(); waiting != "" {
 		return waiting
 	}
-	return explainNetwork(n.net.Status())
+	if text := explainNetwork(n.net.Status()); text != "" {
+		return text
+	}
+	return n.serviceTrouble()
 }
 
 // resident is the memory of a process (proc_pid_status(5)), for people: all of

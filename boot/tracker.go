@@ -80,6 +80,14 @@ func (t *Tracker) Explain(stage string, lookup func() string) {
 	t.update(stage, func(p *progress) { p.lookup = lookup })
 }
 
+// Touch has those that follow Now look again: what it stands for has changed.
+func (t *Tracker) Touch() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
 // Does says which step of its work a stage is at. It is no change of Now.
 func (t *Tracker) Does(stage, what string) {
 	t.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // extra runs what only tests ask for: `init flood BYTES` writes that much,
 // `init watch` tells how its parent, init, fares, `init deaf` does not obey
 // SIGTERM, nor does `init frozen`, `init killer KILLS` kills the agent, `init
-// bystander` lives.
+// bystander` lives, `init payload MODE` is a service: see payload.
 func extra(args []string) bool {
 	switch {
 	case len(args) == 3 && args[1] == "flood":
@@ -23,6 +23,8 @@ func extra(args []string) bool {
 		return killer(args[2])
 	case len(args) == 2 && args[1] == "bystander":
 		bystander()
+	case len(args) > 2 && args[1] == "payload":
+		payload(args[2], args[3:])
 	case len(args) == 2 && args[1] == "watch":
 		watch(os.Getppid())
 	case len(args) == 2 && (args[1] == "deaf" || args[1] == "frozen"):

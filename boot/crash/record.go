@@ -25,9 +25,10 @@ type Kind string
 
 // The kinds of record.
 const (
-	Agent  Kind = "agent"
-	Init   Kind = "init"
-	Kernel Kind = "kernel"
+	Agent   Kind = "agent"
+	Init    Kind = "init"
+	Kernel  Kind = "kernel"
+	Service Kind = "service"
 )
 
 // Record is one death. The texts are what was kept of them, byte for byte; all
@@ -241,6 +242,8 @@ func (r Record) Line() string {
 		return r.Reason
 	case Agent, Init:
 		return string(r.Kind) + " crash: " + r.Reason
+	case Service:
+		return "service " + r.Reason
 	}
 	return r.Reason
 }

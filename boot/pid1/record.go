@@ -145,8 +145,19 @@ func (r *recorder) insert(p *pendingRecord) {
 	}
 	r.pending = append(r.pending, p)
 	if len(r.pending) > maxPending {
-		r.drop(r.pending[0].ID)
+		r.drop(r.leastWanted().ID)
 	}
+}
+
+// leastWanted is the record that gives way: the oldest of a service, of which
+// there may be many, then the oldest. Called with the lock held.
+func (r *recorder) leastWanted() *pendingRecord {
+	for _, p := range r.pending {
+		if p.Kind == crash.Service {
+			return p
+		}
+	}
+	return r.pending[0]
 }
 
 // drop forgets a record, here and, when run comes to it, on the disk. Called
@@ -174,10 +185,11 @@ func (r *recorder) operations() map[string]proc.Handler {
 			r.poke()
 			return proc.Nothing{}, nil
 		}),
-		proc.OpRecords:  proc.Handle(r.list),
-		proc.OpRecord:   proc.Handle(r.give),
-		proc.OpForget:   proc.Handle(r.forget),
-		proc.OpLastBoot: proc.Handle(r.lastBoot),
+		proc.OpRecords:   proc.Handle(r.list),
+		proc.OpRecord:    proc.Handle(r.give),
+		proc.OpForget:    proc.Handle(r.forget),
+		proc.OpAddRecord: proc.Handle(r.take),
+		proc.OpLastBoot:  proc.Handle(r.lastBoot),
 	}
 }
 
@@ -205,6 +217,20 @@ func (r *recorder) give(_ context.Context, id proc.RecordID) (proc.RawRecord, er
 		return proc.RawRecord{}, fmt.Errorf("no crash record %q", id.ID)
 	}
 	return proc.RawRecord{Data: p.Raw}, nil
+}
+
+// take keeps a record that the agent made: only of a service can it know more
+// than init.
+func (r *recorder) take(_ context.Context, raw proc.RawRecord) (proc.Nothing, error) {
+	st, err := crash.Decode(raw.Data)
+	if err != nil {
+		return proc.Nothing{}, err
+	}
+	if st.Kind != crash.Service {
+		return proc.Nothing{}, fmt.Errorf("keep record: of kind %q, want %q", st.Kind, crash.Service)
+	}
+	r.add(st.Raw)
+	return proc.Nothing{}, nil
 }
 
 func (r *recorder) forget(_ context.Context, id proc.RecordID) (proc.Nothing, error) {

@@ -238,9 +238,11 @@ func (r *recorder) giveWay() string {
 			return id
 		}
 	}
-	for _, p := range r.pending {
-		if r.disk.store.Holds(p.ID) {
-			return p.ID
+	for _, service := range []bool{true, false} {
+		for _, p := range r.pending {
+			if (p.Kind == crash.Service) == service && r.disk.store.Holds(p.ID) {
+				return p.ID
+			}
 		}
 	}
 	return ""

@@ -5,11 +5,12 @@ import "context"
 // The operations on crash records. init alone writes them; the agent, which
 // may be the one that died, takes them to the cluster.
 const (
-	OpMounted  = "mounted"
-	OpRecords  = "records"
-	OpRecord   = "record"
-	OpForget   = "forget"
-	OpLastBoot = "last-boot"
+	OpMounted   = "mounted"
+	OpRecords   = "records"
+	OpRecord    = "record"
+	OpForget    = "forget"
+	OpLastBoot  = "last-boot"
+	OpAddRecord = "add-record"
 )
 
 // RecordID names a crash record (boot/crash).
@@ -26,6 +27,11 @@ type RawRecord struct {
 type LastBoot struct {
 	End    string `json:"end,omitempty"`    // crash.End: "clean", "power loss"
 	Reason string `json:"reason,omitempty"` // one line
+}
+
+// AddRecord has init keep a record of a service's death.
+func (c *Client) AddRecord(ctx context.Context, raw []byte) error {
+	return c.c.call(ctx, OpAddRecord, RawRecord{raw}, &Nothing{})
 }
 
 // Mounted tells init that the state partition is mounted; it would notice by

@@ -34,13 +34,19 @@ type Status struct {
 	Since     time.Duration
 	Next      time.Duration // something happens by itself; 0: nothing does
 	Reason    string        // one sentence: why it is not running and ready; empty when it is
+	Verdict   service.Verdict // of its monitor; empty while nobody looks
 	Instances []service.Instance
+	Needs     []string // services that it waits for
 	Waiters   []string // services that wait for it
 }
 
-// Healthy tells whether it is as it is wished, as far as anybody knows.
+// Healthy tells whether it is as it is wished, as far as anybody knows. One that
+// is enabled and ended by itself is not: that it was done is for people to say.
 func (s Status) Healthy() bool {
-	return s.Reason == "" && (s.State == Running && s.Ready || !s.Enabled && s.State == Stopped)
+	if !s.Enabled {
+		return s.State == Stopped
+	}
+	return s.State == Running && s.Ready && s.Reason == ""
 }
 
 // Status returns all services that are defined, or are not dead yet, by name.
@@ -57,10 +63,14 @@ func (m *Machine) Status() (all []Status) {
 		if u.wish.Name == "" && !u.State.busy() && m.desired {
 			continue
 		}
-		all = append(all, Status{
+		s := Status{
 			Ref: u.Ref, State: u.State, Ready: u.Ready && u.State == Running, Enabled: u.wanted(), Since: u.Since, Next: u.Until,
-			Reason: u.tell(), Instances: u.Instances, Waiters: waiters[u.Service],
-		})
+			Reason: u.tell(), Verdict: u.Told.Verdict, Instances: u.Instances, Waiters: waiters[u.Service],
+		}
+		if u.State == Waiting {
+			s.Needs = u.needs
+		}
+		all = append(all, s)
 	}
 	return all
 }

@@ -30,6 +30,7 @@ type Machine struct {
 	Display bool   // a VGA, for Screenshot
 	Append  string // end of the kernel command line
 	Config  string // node.yaml; empty: NodeYAML with a new ticket
+	Extra   string // more keys for that NodeYAML
 
 	FullKernel bool // of `make image-full`, which has a driver for the watchdog
 	Watchdog   bool // an i6300esb
@@ -55,7 +56,7 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.Config = r.NodeYAML(m.Name, ticket, api)
+		m.Config = r.NodeYAML(m.Name, ticket, api) + m.Extra
 	}
 	kernel, initramfs := "vmlinuz", "initramfs.cpio.zst"
 	switch {
