@@ -28,6 +28,9 @@ func (i *Init) operations() map[string]proc.Handler {
 		proc.OpRestart:  proc.Handle(i.restart),
 		proc.OpKeep:     proc.Handle(i.keep),
 		proc.OpKept:     proc.Handle(i.giveKept),
+		proc.OpNotices:  proc.Handle(i.table.Notices),
+		proc.OpTerminal: proc.Handle(i.table.Terminal),
+		proc.OpType:     proc.Handle(i.typeInto),
 	})
 }
 
@@ -53,12 +56,18 @@ func (i *Init) startService(_ context.Context, spec proc.Spec) (proc.Process, er
 	origin := serviceOrigin(spec.Name)
 	i.screens.SetThreshold(origin, console.Never)
 	read := i.bounded(origin, spec.LogRate, spec.LogBurst)
-	p, err := i.table.Start(spec, proc.Output{Stdout: read, Stderr: read})
+	p, err := i.table.Start(spec, proc.Output{Stdout: read, Stderr: read, Status: func(text string) {
+		i.log.Append(origin, console.Info, "status: "+text)
+	}})
 	return p.Brief(), err
 }
 
 func (i *Init) signalService(_ context.Context, t proc.Target) (proc.Nothing, error) {
 	return proc.Nothing{}, i.table.Signal(t.Name, t.Incarnation, t.Signal)
+}
+
+func (i *Init) typeInto(_ context.Context, in proc.Typed) (proc.Nothing, error) {
+	return proc.Nothing{}, i.table.Type(in)
 }
 
 func (i *Init) list(context.Context, proc.Nothing) ([]proc.Process, error) {

@@ -31,7 +31,7 @@ func TestLaunched(t *testing.T) {
 	spec := shell("svc", `echo "$0 $1 $(pwd) $X"; test -e /proc/$$/fd/3 && echo left open; exit 7`)
 	spec.Argv = append(spec.Argv, "name", "argument")
 	spec.Dir, spec.Env = "/usr", append(spec.Env, "X=y")
-	p, err := table.Start(spec, Output{out.read, out.read})
+	p, err := table.Start(spec, Output{Stdout: out.read, Stderr: out.read})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSetup(t *testing.T) {
 			var out buffer
 			spec := shell("svc", c.script)
 			spec.Setup = &c.setup
-			if _, err := table.Start(spec, Output{out.read, out.read}); err != nil {
+			if _, err := table.Start(spec, Output{Stdout: out.read, Stderr: out.read}); err != nil {
 				t.Fatal(err)
 			}
 			if err := table.Drained(t.Context(), "svc", 1); err != nil {

@@ -27,6 +27,8 @@ type Spec struct {
 	Env         []string `json:"env,omitempty"`
 	Dir         string   `json:"dir,omitempty"`
 	Setup       *Setup   `json:"setup,omitempty"`    // nil: as init runs
+	Terminal    bool     `json:"terminal,omitempty"` // its standard files are a terminal (OpTerminal, OpType), not pipes
+	Notify      bool     `json:"notify,omitempty"`   // it finds a socket for sd_notify(3) (OpNotices) by NOTIFY_SOCKET
 	LogRate     uint64   `json:"logRate,omitempty"`  // bytes a second of its output that are kept; 0: all
 	LogBurst    uint64   `json:"logBurst,omitempty"` // bytes that may come at once above it
 }

@@ -10,14 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// pipeSize is what F_SETPIPE_SZ asks for on a child's output: the largest that
-// an unprivileged limit allows (fs.pipe-max-size), so that a burst does not
-// make the child wait for init's scheduling.
-const pipeSize = 1 << 20
 
 // Table holds every process that init started, running or the last exited of
 // its name.
@@ -38,6 +31,9 @@ type entry struct {
 	begun   bool          // it is the program that was asked for, as far as is known
 	exited  chan struct{} // closed when Exit is set
 	drained chan struct{} // closed when both outputs reached their end
+
+	terminal *terminal    // nil: it has pipes
+	notify   *noticeBoard // nil: it has no notify socket
 }
 
 // NewTable makes an empty table; now is the time since boot. With the zero
@@ -49,9 +45,11 @@ func NewTable(now func() time.Duration, l Launcher) *Table {
 
 // Output is who reads what a child writes, each to the end, without waiting
 // for anything else: a pipe that is not read hangs the process that dies into
-// it. A reader that gives up early is relieved by one that throws away.
+// it. A reader that gives up early is relieved by one that throws away. All that
+// a child with a terminal writes is its Stdout.
 type Output struct {
 	Stdout, Stderr func(io.Reader)
+	Status         func(string) // hears each STATUS= of a child that notifies; may be nil
 }
 
 // Start runs spec in a session of its own, with stdin from /dev/null and extra
@@ -75,7 +73,7 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 		return Process{}, fmt.Errorf("start %s: make pipe: %w", spec.Name, err)
 	}
 	files := append(slices.Clone(extra), theirs)
-	run := Spec{Path: t.launcher.Path, Argv: t.launcher.argv(spec, 2+len(files)), Env: spec.Env, Setup: spec.Setup}
+	run := Spec{Path: t.launcher.Path, Argv: t.launcher.argv(spec, 2+len(files)), Env: spec.Env, Setup: spec.Setup, Terminal: spec.Terminal}
 	e, p, err := t.start(spec, run, out, files)
 	theirs.Close()
 	if err != nil {
@@ -121,24 +119,34 @@ func (t *Table) start(spec, run Spec, out Output, extra []*os.File) (*entry, Pro
 		// A request of an agent that has died meanwhile: the next one is further.
 		return nil, Process{}, fmt.Errorf("start %s: incarnation %d comes after incarnation %d", spec.Name, spec.Incarnation, e.Incarnation)
 	}
-	pipes, err := newPipes()
+	held, err := hold(spec)
 	if err != nil {
 		return nil, Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	pid, err := fork(run, append([]*os.File{pipes.null, pipes.outW, pipes.errW}, extra...))
-	closeAll([]*os.File{pipes.null, pipes.outW, pipes.errW})
+	run.Env = slices.Concat(run.Env, held.env)
+	pid, err := fork(run, slices.Concat(held.child, extra))
+	closeAll(held.child)
 	if err != nil {
-		closeAll([]*os.File{pipes.outR, pipes.errR})
+		held.close()
 		return nil, Process{}, fmt.Errorf("start %s: exec %s: %w", spec.Name, run.Path, err)
 	}
 	shareOOM(pid)
 	e := &entry{
-		Process: Process{Spec: spec, PID: pid, Started: t.now()},
-		exited:  make(chan struct{}),
-		drained: make(chan struct{}),
+		Process:  Process{Spec: spec, PID: pid, Started: t.now()},
+		exited:   make(chan struct{}),
+		drained:  make(chan struct{}),
+		terminal: held.terminal,
 	}
 	t.procs[spec.Name] = e
-	go pipes.drain(out, e.drained)
+	go held.drain(out, e.drained)
+	if held.notify != nil {
+		e.notify = newNoticeBoard()
+		go e.notify.hear(held.notify, e.Process, out.Status)
+		go func() {
+			<-e.exited
+			held.notify.Close()
+		}()
+	}
 	return e, e.Process, nil
 }
 
@@ -156,7 +164,7 @@ func fork(spec Spec, files []*os.File) (int, error) {
 	for i, f := range files {
 		fds[i] = f.Fd()
 	}
-	sys := &syscall.SysProcAttr{Setsid: true}
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: spec.Terminal}
 	if spec.Setup.has("pid") {
 		sys.Cloneflags = syscall.CLONE_NEWPID // the others are the launcher's to make: they may take long
 	}
@@ -169,42 +177,6 @@ func fork(spec Spec, files []*os.File) (int, error) {
 func shareOOM(pid int) {
 	// No /proc, or the child is dead already: there is nothing to take, ignoring.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("0"), 0)
-}
-
-type pipes struct{ null, outR, outW, errR, errW *os.File }
-
-func newPipes() (p pipes, err error) {
-	if p.null, err = os.Open(os.DevNull); err != nil {
-		return p, err
-	}
-	if p.outR, p.outW, err = os.Pipe(); err != nil {
-		closeAll([]*os.File{p.null})
-		return p, fmt.Errorf("make pipe: %w", err)
-	}
-	if p.errR, p.errW, err = os.Pipe(); err != nil {
-		closeAll([]*os.File{p.null, p.outR, p.outW})
-		return p, fmt.Errorf("make pipe: %w", err)
-	}
-	for _, w := range []*os.File{p.outW, p.errW} {
-		// Refused by a lower system limit: then the pipe stays at 64 KiB,
-		// which is slower under a burst and otherwise the same, ignoring.
-		_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize)
-	}
-	return p, nil
-}
-
-func (p pipes) drain(out Output, done chan<- struct{}) {
-	var both sync.WaitGroup
-	both.Go(func() { drain(p.outR, out.Stdout) })
-	both.Go(func() { drain(p.errR, out.Stderr) })
-	both.Wait()
-	close(done)
-}
-
-func drain(r *os.File, read func(io.Reader)) {
-	defer r.Close()
-	read(r)
-	_, _ = io.Copy(io.Discard, r) // nothing is left, or nobody to tell
 }
 
 // Reap collects exits until ctx ends. Each value on sigchld stands for one or
@@ -321,6 +293,6 @@ func (t *Table) find(name string, incarnation uint64) (*entry, error) {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		f.Close()
+		_ = f.Close() // nil, closed before or never written to
 	}
 }

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 		Launch(os.Args[1:])
 	case orphanMark:
 		makeOrphans(os.Args[1])
+	case notifyMark:
+		notify(os.Args[1:])
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "become subreaper:", err)
@@ -55,7 +57,7 @@ func (b *buffer) String() string {
 
 func discard() Output {
 	read := func(r io.Reader) { io.Copy(io.Discard, r) }
-	return Output{read, read}
+	return Output{Stdout: read, Stderr: read}
 }
 
 // reaping runs a table with its reaper until the test ends.
@@ -91,7 +93,7 @@ func TestExitIsTold(t *testing.T) {
 	} {
 		var out, err buffer
 		c.script = "echo to out; echo to err >&2; " + c.script
-		if _, e := table.Start(shell(c.name, c.script), Output{out.read, err.read}); e != nil {
+		if _, e := table.Start(shell(c.name, c.script), Output{Stdout: out.read, Stderr: err.read}); e != nil {
 			t.Fatal(e)
 		}
 		p, e := table.Wait(ctx, c.name, 1)
