@@ -53,7 +53,6 @@ var faults = map[string]func(*Node){
 	"init-stop-late": func(n *Node) { _ = n.init.Fault(context.Background(), "stop-late") },
 	"deaf":           func(n *Node) { n.child("deaf") },
 	"frozen":         func(n *Node) { n.child("frozen"); n.freeze("frozen") },
-	"lost-interrupt": (*Node).loseInterrupt,
 	stormKind:        (*Node).storm,
 }
 
@@ -190,31 +189,6 @@ func (n *Node) once(kind string) {
 	n.logger("fault").Warn(fmt.Sprint("marked, ", err, "; asking init for it"))
 	_ = n.init.Fault(context.Background(), kind) // no answer comes
 	forEver()
-}
-
-// loseInterrupt turns off the interrupts of a UART on a card behind its driver's
-// back, which then waits for one for ever if it was sending. A second of tries
-// surely meets it at that. (One on the board would want /dev/port, which the
-// cloud kernel has not.)
-func (n *Node) loseInterrupt() {
-	const interruptEnable = 1                                          // UART_IER, include/uapi/linux/serial_reg.h
-	cards, _ := filepath.Glob("/sys/class/tty/ttyS*/device/resource0") // the pattern is good
-	if len(cards) == 0 {
-		n.logger("fault").Error("no UART on a card")
-		return
-	}
-	ports, err := os.OpenFile(cards[0], os.O_WRONLY, 0)
-	if err != nil {
-		n.logger("fault").Error(err.Error())
-		return
-	}
-	defer ports.Close()
-	for range 50 {
-		if _, err := ports.WriteAt([]byte{0}, interruptEnable); err != nil {
-			n.logger("fault").Error("write UART: " + err.Error())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // freeze stops a child: then it hears nothing at all.

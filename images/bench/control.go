@@ -140,6 +140,13 @@ func (n *Node) PlugSerial(ctx context.Context, i int) error {
 	})
 }
 
+// LoseInterrupt turns off the interrupts of the first UART on the board behind
+// its driver's back. A driver that was sending then waits for one for ever.
+func (n *Node) LoseInterrupt(ctx context.Context) error {
+	const interruptEnable = 0x3f8 + 1 // UART_IER of ttyS0, include/uapi/linux/serial_reg.h
+	return n.command(ctx, "human-monitor-command", map[string]any{"command-line": fmt.Sprintf("o /b %#x 0", interruptEnable)})
+}
+
 func (n *Node) unplug(ctx context.Context, device string) error {
 	if !n.running() {
 		return n.wrap("unplug "+device, errors.New("the node is off"))

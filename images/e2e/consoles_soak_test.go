@@ -195,9 +195,18 @@ func (l serialLine) check(t *testing.T, ctx context.Context, n *rack.Node, flood
 func TestLostInterrupt(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Cards: true, Serial: []bench.Pace{bench.Limited(960)},
-		Append: "reveille.fault=flood@modules,lost-interrupt@join reveille.show=svc/flood"})
-	boot(t, ctx, n, "")
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{bench.Limited(960)},
+		Append: "reveille.fault=flood50MB@modules reveille.show=svc/flood"})
+	if err := n.PowerOn(ctx); err != nil {
+		t.Fatal(err)
+	}
+	see(t, ctx, n, 0, `flood line`)
+	for range 20 { // between two lines there is nothing to wait for
+		if err := n.LoseInterrupt(ctx); err != nil {
+			t.Fatal(err)
+		}
+		after(ctx, 50*time.Millisecond)
+	}
 	see(t, ctx, n, 0, `-- ttyS0 took nothing for [1-9]s --`)
 	see(t, ctx, n, 0, `steady        S n1 is a member`)
 }
