@@ -9,7 +9,7 @@ import (
 // that has no vlans.
 func kernelWish() string {
 	var doc strings.Builder
-	for line := range strings.Lines(benchWish()) {
+	for line := range strings.Lines(benchWish(benchVLANs)) {
 		if _, wish, ok := strings.Cut(line, "link: eth0, "); ok {
 			name, _, _ := strings.Cut(line, ":")
 			line = name + ": {" + wish

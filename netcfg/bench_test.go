@@ -20,10 +20,10 @@ func benchRoute(vlan, i int) (to, via string) {
 	return fmt.Sprintf("172.%d.%d.0/24", 16+benchRoutes*(vlan/250)+i, vlan%250), fmt.Sprintf("10.%d.%d.%d", vlan/250, vlan%250, i+2)
 }
 
-func benchWish() string {
+func benchWish(vlans int) string {
 	var doc strings.Builder
 	doc.WriteString("ethernets: {eth0: {}}\nvlans:\n")
-	for v := range benchVLANs {
+	for v := range vlans {
 		var routes []string
 		for i := range benchRoutes {
 			to, via := benchRoute(v, i)
@@ -38,7 +38,7 @@ func benchWish() string {
 // BenchmarkPlanConverged is the plan that finds nothing to do, on 1,000 vlans
 // with 2,000 addresses and 5,000 routes.
 func BenchmarkPlanConverged(b *testing.B) {
-	cfg := compileWish(b, benchWish())
+	cfg := compileWish(b, benchWish(benchVLANs))
 	f := newFake(b).(*fake)
 	if err := f.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
 		b.Fatal(err)

@@ -81,7 +81,7 @@ func (c *Config) withLeases(tenants []tenant, now time.Duration) *Config {
 	for _, t := range tenants {
 		of[t.link] = append(of[t.link], t)
 	}
-	m := merger{now: now, fixed: map[netip.Addr]bool{}, routes: map[routeKey]bool{}, least: map[string]int{}}
+	m := merger{now: now, fixed: map[netip.Addr]bool{}, routes: map[routeKey]bool{}, ahead: map[int]int{}, least: map[string]int{}}
 	out := *c
 	out.links = nil
 	for _, l := range c.links {
@@ -127,6 +127,7 @@ type merger struct {
 	now    time.Duration
 	fixed  map[netip.Addr]bool
 	routes map[routeKey]bool
+	ahead  map[int]int    // by metric, the tenants that have it already
 	least  map[string]int // by link, the largest MTU that its vlans want
 }
 
@@ -145,6 +146,10 @@ func (m *merger) note(l *link) {
 
 func (m *merger) merge(l *link, t tenant) {
 	o := l.dhcp(t.six)
+	metric := 0
+	if o.useRoutes && !t.six { // those of IPv6 come from routers
+		metric = m.metric(o)
+	}
 	if t.lease == nil {
 		if t.waiting != (leaseWait{}) {
 			l.leaseWaits = append(slices.Clone(l.leaseWaits), t.wait())
@@ -162,7 +167,7 @@ func (m *merger) merge(l *link, t tenant) {
 		}
 	}
 	if o.useRoutes {
-		m.addRoutes(l, t.lease, o.metric)
+		m.addRoutes(l, t.lease, metric)
 	}
 	if o.useDNS {
 		l.dns.servers = append(slices.Clone(l.dns.servers), t.lease.dns...)
@@ -184,11 +189,20 @@ func secondsLeft(then, now time.Duration) uint32 {
 	return uint32(min(left, infinity-1))
 }
 
-// addRoutes gives each route its source and a metric that is free.
-func (m *merger) addRoutes(l *link, from *lease, metric int) {
+// metric is that of a tenant's routes: the document's, or the next one for each
+// interface before it that has the same. Those without a lease count too, so
+// that no route moves when another interface loses its lease or gets one.
+func (m *merger) metric(o *dhcpWish) int {
+	metric := o.metric
 	if metric < 0 {
 		metric = metricDHCP
 	}
+	m.ahead[metric]++
+	return metric + m.ahead[metric] - 1
+}
+
+// addRoutes gives each route its source and a metric that is free.
+func (m *merger) addRoutes(l *link, from *lease, metric int) {
 	l.routes = slices.Clone(l.routes)
 	for _, r := range from.routes {
 		if r.Via.IsValid() && len(from.addresses) > 0 {

@@ -81,6 +81,10 @@ func TestWithLeases(t *testing.T) {
 			[]tenant{with("eth0", "eth0", "10.0.0.50/24", 0, 0), with("eth1", "eth1", "10.0.0.51/24", 0, 0)},
 			"eth0: 10.0.0.50/24(500/500) [default via 10.0.0.1 src 10.0.0.50 metric 100] [192.0.2.0/24 metric 100] dns 10.0.0.3\n" +
 				"eth1: 10.0.0.51/24(500/500) [default via 10.0.0.1 src 10.0.0.51 metric 101] [192.0.2.0/24 metric 101] dns 10.0.0.3\n"},
+		{"the first link's lease is lost", `ethernets: {eth0: {dhcp4: true}, eth1: {dhcp4: true}}`,
+			[]tenant{{link: "eth0", name: "eth0", clientStatus: clientStatus{waiting: leaseWait{reason: "no answer", detail: "attempt 4 in 31s"}}}, with("eth1", "eth1", "10.0.0.51/24", 0, 0)},
+			"eth0: waits DHCPv4: no answer, attempt 4 in 31s\n" +
+				"eth1: 10.0.0.51/24(500/500) [default via 10.0.0.1 src 10.0.0.51 metric 101] [192.0.2.0/24 metric 101] dns 10.0.0.3\n"},
 		{"one entry, two interfaces", `ethernets: {all: {match: {name: "eth*"}, dhcp4: true}}`,
 			[]tenant{with("all", "eth0", "10.0.0.50/24", 0, 0), {link: "all", name: "eth1", clientStatus: clientStatus{waiting: leaseWait{reason: "no answer", detail: "attempt 4 in 31s"}}}},
 			"all/eth0: 10.0.0.50/24(500/500) [default via 10.0.0.1 src 10.0.0.50 metric 100] [192.0.2.0/24 metric 100] dns 10.0.0.3\n" +
