@@ -123,3 +123,39 @@ func talk(conn net.Conn, stop <-chan struct{}) error {
 		}
 	}
 }
+
+// TestKernelLossyLink: on a wire that loses every fifth packet each way, and
+// one that is silent for 75 s, as spanning tree is, the lease comes all the
+// same.
+func TestKernelLossyLink(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprintf("loss, seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			l := newDHCPLab(t, "10.9.0.1/24")
+			(&scripted{t: t, loss: 0.2, seed: seed}).serve(l.other, "peer-eth0")
+			comesIn(t, 0, 2*time.Minute)
+		})
+	}
+	t.Run("silence", func(t *testing.T) {
+		t.Parallel()
+		l := newDHCPLab(t, "10.9.0.1/24")
+		go func() {
+			time.Sleep(75 * time.Second)
+			(&scripted{t: t}).serve(l.other, "peer-eth0")
+		}()
+		comesIn(t, 75*time.Second, 3*time.Minute)
+	})
+}
+
+func comesIn(t *testing.T, least, most time.Duration) {
+	t.Helper()
+	began := time.Now()
+	if err := leased(t, New(compileWish(t, `ethernets: {eth0: {dhcp4: true}}`), quiet(), Options{}), most); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	t.Logf("leased after %s", took.Round(time.Millisecond))
+	if took < least {
+		t.Error("that is too soon")
+	}
+}

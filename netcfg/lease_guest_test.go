@@ -1,0 +1,123 @@
+//go:build guest
+
+package netcfg
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// advertisement is what a router says (RFC 4861, section 4.2): a prefix for
+// addresses, itself as the default router, and a name server (RFC 8106).
+func advertisement() []byte {
+	prefix, dns := netip.MustParseAddr("fd00:9::").As16(), netip.MustParseAddr("fd00:9::53").As16()
+	ra := []byte{134, 0, 0, 0, 64, 0, 0x23, 0x28, 0, 0, 0, 0, 0, 0, 0, 0} // a lifetime of 9000 s
+	ra = append(ra, 3, 4, 64, 0xc0, 0, 0, 0x23, 0x28, 0, 0, 0x23, 0x28, 0, 0, 0, 0)
+	ra = append(ra, prefix[:]...)
+	ra = append(ra, 25, 3, 0, 0, 0, 0, 0x23, 0x28)
+	return append(ra, dns[:]...)
+}
+
+// advertise is a router on a link of the other machine that answers each
+// solicitation.
+func (n *namespace) advertise(t *testing.T, link string) {
+	t.Helper()
+	conn := n.listen(t, "ip6:ipv6-icmp", "::", link, func(fd int) error {
+		at, err := net.InterfaceByName(link)
+		if err != nil {
+			return err
+		}
+		routers := &unix.IPv6Mreq{Multiaddr: [16]byte{0: 0xff, 1: 2, 15: 2}, Interface: uint32(at.Index)}
+		if err := unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, routers); err != nil {
+			return err
+		}
+		// RFC 4861, section 6.1.2: what has made fewer hops came from afar.
+		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, 255)
+	})
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			k, _, err := conn.ReadFrom(buf)
+			if err != nil {
+				return // closed by the test
+			}
+			if k == 0 || buf[0] != 133 {
+				continue
+			}
+			_, err = conn.WriteTo(advertisement(), &net.IPAddr{IP: net.IPv6linklocalallnodes})
+			if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) { // its own address may still be checked
+				t.Errorf("advertise: %v", err)
+			}
+		}
+	}()
+}
+
+// TestKernelLeaseOnVLANOfBond: a lease, and what a router says, on a vlan of a
+// bond, while the node forwards; and again by an agent that starts anew, which
+// writes nothing but what time has changed.
+func TestKernelLeaseOnVLANOfBond(t *testing.T) {
+	other := newNamespace(t)
+	const wish = `
+ethernets: {eth0: {}, eth1: {}}
+bonds: {bond0: {interfaces: [eth0, eth1], parameters: {mode: active-backup, mii-monitor-interval: 100}}}
+vlans: {v42: {id: 42, link: bond0, dhcp4: true, accept-ra: true}}`
+	resolv, leases := t.TempDir()+"/resolv.conf", t.TempDir()
+	opt := Options{ResolvConf: resolv, Leases: leases, Sysctls: []Sysctl{{Key: "net.ipv6.conf.all.forwarding", Value: "1"}}}
+	watchWith(t, wish, opt, func(w *watched) error {
+		there := func() error {
+			return w.WaitFor(w.ctx, func(s Status) bool {
+				return s.Converged && slices.Contains(s.Addresses, netip.MustParseAddr("10.9.0.50")) &&
+					slices.ContainsFunc(s.Addresses, netip.MustParsePrefix("fd00:9::/64").Contains)
+			})
+		}
+		return first(
+			func() error { return cable(t, w, other) },
+			func() error {
+				return other.far(t, `
+bridges: {br: {interfaces: [peer-eth0, peer-eth1], parameters: {stp: false}}}
+vlans: {far42: {id: 42, link: br, addresses: [10.9.0.1/24], link-local: [ipv6]}}`)
+			},
+			func() error { (&scripted{t: t}).serve(other, "far42"); return nil },
+			func() error { other.advertise(t, "far42"); return nil },
+			there,
+			func() error { return routesOf(w, "v42") },
+			func() error { w.mu.Lock(); defer w.mu.Unlock(); w.ops = nil; return nil },
+			func() error { return w.restart(wish, opt) },
+			there,
+			func() error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, op := range w.ops {
+					if op != "replace address 10.9.0.50/24 dev v42" {
+						return fmt.Errorf("a new agent did %q", w.ops)
+					}
+				}
+				return nil
+			},
+		)
+	})
+}
+
+// routesOf wants the lease's default route, and the router's.
+func routesOf(w *watched, link string) error {
+	have, err := w.lab.Observe(w.ctx)
+	if err != nil {
+		return err
+	}
+	var lease, router bool
+	for _, r := range have.Routes {
+		d := have.named(link)
+		lease = lease || r.Link == d.Index && r.Proto == ownProto && r.Via == netip.MustParseAddr("10.9.0.1")
+		router = router || r.Link == d.Index && r.Proto == protoRA && r.To.Bits() == 0
+	}
+	if !lease || !router {
+		return fmt.Errorf("default routes: by the lease %t, by the router %t: %+v", lease, router, have.Routes)
+	}
+	return nil
+}
