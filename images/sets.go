@@ -24,13 +24,13 @@ func ParseSet(name string) (Set, error) {
 
 // common is what every node uses, whatever it runs on: the state partition
 // (vfat and the code pages it mounts with), the kinds of interface that netcfg
-// makes, what common kernel settings ask for, a crash record in RAM or EFI
+// makes, the roots of services with a payload, what common kernel settings ask for, a crash record in RAM or EFI
 // variables, a software watchdog where the hardware has none.
 func common() Set {
 	return Set{
 		Must: []string{
 			"vfat", "nls_cp437", "nls_ascii", "nls_iso8859_1", "nls_utf8",
-			"bonding", "8021q", "bridge", "dummy",
+			"bonding", "8021q", "bridge", "dummy", "overlay",
 		},
 		May: []string{
 			"button", "evdev", "ramoops", "efi_pstore", "softdog", "isofs", "veth",

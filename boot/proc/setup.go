@@ -11,6 +11,7 @@ type Setup struct {
 	// Root is the folder that becomes /. It gets a /proc, /sys, /dev, /run and
 	// /tmp in a mount namespace of its own.
 	Root       string   `json:"root,omitempty"`
+	Folders    []Folder `json:"folders,omitempty"`    // of the machine's, that are in Root too
 	Namespaces []string `json:"namespaces,omitempty"` // mount, pid, ipc, uts, net
 
 	User  string `json:"user,omitempty"`  // name or number, by Root's /etc/passwd; empty: root
@@ -22,6 +23,14 @@ type Setup struct {
 
 	Core       bool   `json:"core,omitempty"`       // its crashes are dumped
 	CoreFilter uint32 `json:"coreFilter,omitempty"` // /proc/PID/coredump_filter (core(5)); 0: as it is
+}
+
+// Folder is a folder of the machine that a service has in its root. What is
+// mounted inside Source by any who has it, the others see, if Source is a shared
+// mount (mount_namespaces(7)).
+type Folder struct {
+	Source string `json:"source"`
+	At     string `json:"at"` // absolute, in the root; made where it is not there
 }
 
 func (s *Setup) has(namespace string) bool {

@@ -14,7 +14,16 @@ import (
 // apply does a Setup to the calling thread, which must be locked and is to
 // execute the program next: capabilities and namespaces are a thread's.
 func (s *Setup) apply(dir string) error {
-	for _, step := range []func() error{s.enterCgroup, s.dumpCores, s.unshare, s.enterRoot} {
+	for _, step := range []func() error{s.enterCgroup, s.dumpCores} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	folders, err := s.openFolders()
+	if err != nil {
+		return err
+	}
+	for _, step := range []func() error{s.unshare, s.enterRoot, folders.attach} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -148,6 +157,45 @@ func (s *Setup) enterRoot() error {
 	}
 	if err := unix.Chroot("."); err != nil {
 		return fmt.Errorf("enter root %s: %w", s.Root, err)
+	}
+	return nil
+}
+
+// openedFolder is one that has its place in the root yet to come.
+type openedFolder struct {
+	tree int
+	at   string
+}
+
+type openedFolders []openedFolder
+
+// openFolders takes hold of them as long as they can be reached, and before the
+// machine's mounts are cut off from what is mounted here.
+func (s *Setup) openFolders() (openedFolders, error) {
+	var out openedFolders
+	if s.Root == "" {
+		return nil, nil // they are there
+	}
+	for _, f := range s.Folders {
+		tree, err := unix.OpenTree(unix.AT_FDCWD, f.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return nil, fmt.Errorf("open folder %s: %w", f.Source, err)
+		}
+		out = append(out, openedFolder{tree, f.At})
+	}
+	return out, nil
+}
+
+// attach puts them in place, when the root is entered: no link leads out of it.
+func (all openedFolders) attach() error {
+	for _, f := range all {
+		if err := os.MkdirAll(f.at, 0o755); err != nil {
+			return fmt.Errorf("attach folder: %w", err)
+		}
+		if err := unix.MoveMount(f.tree, "", unix.AT_FDCWD, f.at, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS); err != nil {
+			return fmt.Errorf("attach folder %s: %w", f.at, err)
+		}
+		_ = unix.Close(f.tree)
 	}
 	return nil
 }

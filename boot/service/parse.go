@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -109,8 +110,8 @@ func (r *reader) read(v netcfg.Value) (needs netcfg.Value) {
 	r.NoNewPrivileges = m.Get("no-new-privileges").Bool()
 	r.Namespaces = readNamespaces(m.Get("namespaces"))
 	r.Terminal = m.Get("terminal").Bool()
-	r.readFiles(m.Get("files"))
 	r.Folders = uniqueTexts(m.Get("folders"), checkPlace)
+	r.readFiles(m.Get("files"))
 	r.Needs = uniqueTexts(m.Get("needs"), nil)
 	r.Stop = readStop(m.Get("stop"))
 	r.Ready = readProbe(m.Get("ready"), false)
@@ -134,11 +135,26 @@ func (r *reader) readPayload(v netcfg.Value) {
 	})
 }
 
+// hiddenBy is the folder that would hide a file of the payload's root.
+func (r *reader) hiddenBy(file string) string {
+	if r.Payload == "" {
+		return ""
+	}
+	for _, dir := range slices.Concat([]string{"/run", "/tmp"}, r.Folders) {
+		if strings.HasPrefix(file, dir+"/") || file == dir {
+			return dir
+		}
+	}
+	return ""
+}
+
 func (r *reader) readFiles(v netcfg.Value) {
 	for _, e := range v.Names().Entries() {
 		f := File{Path: e.Key, Mode: 0o644}
 		if err := checkPlace(e.Key); err != nil {
 			e.Value.Invalid("%v", err)
+		} else if in := r.hiddenBy(e.Key); in != "" {
+			e.Value.Invalid("lies in %s, which is mounted over the payload's files", in)
 		}
 		m := e.Value.Mapping(netcfg.Keys{Known: fileKeys})
 		f.Content = checked(m.Require("content"), func(s string) error {

@@ -19,9 +19,6 @@ const (
 	// What the kernel takes of one argument: MAX_ARG_STRLEN, 32 pages
 	// (include/uapi/linux/binfmts.h).
 	maxArgument = 32*4096 - 1
-	// defaultPath is systemd's, for a program that looks for others (containerd
-	// for runc) would find none without one.
-	defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	// A service that has not ended in ten seconds after it was asked to is one
 	// that will not; Kubernetes waits 30, systemd 90, and operators with them.
 	defaultStop = 10 * time.Second
@@ -52,16 +49,11 @@ func readCommand(v netcfg.Value) []string {
 
 func readEnv(v netcfg.Value) []string {
 	var out []string
-	path := false
 	for _, e := range v.Names().Entries() {
 		if e.Key == "" || strings.ContainsAny(e.Key, "=\x00") {
 			e.Value.Invalid("is no name of a variable: it may not be empty or have a =")
 		}
-		path = path || e.Key == "PATH"
 		out = append(out, e.Key+"="+checked(e.Value, checkArgument))
-	}
-	if !path {
-		out = append(out, defaultPath)
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func TestDefaults(t *testing.T) {
 	}
 	got.Digest = ""
 	want := Service{
-		Name: "etcd", Generation: 7, Command: []string{"/usr/bin/etcd"}, Env: []string{defaultPath},
+		Name: "etcd", Generation: 7, Command: []string{"/usr/bin/etcd"},
 		Restart: OnFailure, Stop: Stop{Signal: 15, Timeout: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -27,8 +27,24 @@ func Root(payload, dir string) (string, error) {
 	if err := unix.Mount("overlay", root, "overlay", 0, data); err != nil {
 		return "", fmt.Errorf("make root: mount overlay of %s: %w", payload, err)
 	}
+	t, err := openTree(root)
+	if err != nil {
+		return "", err
+	}
+	defer t.close()
+	for _, name := range mountPoints {
+		fd, err := t.folder(name)
+		if err != nil {
+			return "", fmt.Errorf("make root: make /%s: %w", name, err)
+		}
+		_ = unix.Close(fd)
+	}
 	return root, nil
 }
+
+// mountPoints are what a root needs for what the launcher mounts there; an image
+// of a single program has none of them.
+var mountPoints = []string{"proc", "sys", "dev", "run", "tmp"}
 
 // Remove undoes Root, also what is left of one that was cut off; what was never
 // made is removed already.

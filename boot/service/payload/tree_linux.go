@@ -70,17 +70,8 @@ func (t *tree) folder(name string) (int, error) {
 	return t.open(name, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
-// remove takes away what a path leads to, and all below it; a link itself, not
-// what it leads to.
-func (t *tree) remove(name string) error {
-	dir, base, err := t.parent(name)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
-	return removeAt(dir, base)
-}
-
+// removeAt takes away an entry and all below it; a link itself, not what it
+// leads to.
 func removeAt(dir int, base string) error {
 	root, err := os.OpenRoot(fdPath(dir))
 	if err != nil {
