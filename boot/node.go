@@ -16,6 +16,7 @@ import (
 	"reveille/boot/modules"
 	"reveille/boot/params"
 	"reveille/boot/proc"
+	"reveille/boot/service/payload"
 	"reveille/boot/supervise"
 	"reveille/console"
 	"reveille/netcfg"
@@ -57,6 +58,7 @@ type Node struct {
 	opened    opened                            // config
 	client    *join.Client                      // config
 	desired   desired                           // config, then by heartbeats
+	payloads  *payload.Store                    // for services
 	nudged    chan struct{}                     // by the controller, to send a heartbeat
 	member    *join.Membership                  // join
 	known     known                             // of init's, for heartbeats
@@ -81,6 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		build:       o.Build,
 		bootID:      bootID(),
 		nudged:      make(chan struct{}, 1),
+		payloads:    &payload.Store{Dir: payloadsDir, Log: o.Logger("services")},
 		recorded:    make(chan struct{}, 1),
 	}
 	n.settings = n.readSettings()

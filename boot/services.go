@@ -2,10 +2,6 @@ package boot
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"reveille/boot/monitor"
@@ -73,52 +69,6 @@ func (n *Node) watchService(ctx context.Context, w supervise.Watched, tell func(
 	return monitor.Watch(ctx, monitor.Target{
 		Service: w.Service, Ref: w.Ref, PID: w.PID, Age: uptime() - w.Started, Before: w.Before, Doubt: w.Doubt, Witness: witness,
 	}, tell)
-}
-
-// prepareService renders the files of an incarnation.
-func (n *Node) prepareService(ctx context.Context, s service.Service, ref service.Ref) (supervise.Prepared, error) {
-	if s.Payload != "" {
-		return supervise.Prepared{}, errors.New("unpack payload " + s.Payload + ": not possible yet")
-	}
-	desired, _ := n.desired.Get()
-	for _, f := range s.Files {
-		text, err := f.Render(n.factsFor(ref), desired.Secrets)
-		if err != nil {
-			return supervise.Prepared{}, err
-		}
-		if err := writeFile(f, text); err != nil {
-			return supervise.Prepared{}, err
-		}
-	}
-	return supervise.Prepared{}, ctx.Err()
-}
-
-func (n *Node) releaseService(service.Ref) error { return nil }
-
-func (n *Node) factsFor(ref service.Ref) service.Facts {
-	c := n.opened.now()
-	f := service.Facts{
-		Node:    service.NodeFacts{Name: n.params.Name, ID: c.NodeID, BootID: n.bootID},
-		Service: service.ServiceFacts{Name: ref.Service, Incarnation: ref.Incarnation},
-	}
-	for _, a := range n.net.Status().Addresses {
-		f.Node.Addresses = append(f.Node.Addresses, a.String())
-	}
-	return f
-}
-
-// writeFile puts a rendered file in place, whole or not at all.
-func writeFile(f service.File, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
-		return fmt.Errorf("write file: %w", err)
-	}
-	if err := os.WriteFile(f.Path+".new", text, 0o600); err != nil {
-		return fmt.Errorf("write file: %w", err)
-	}
-	if err := errors.Join(os.Chmod(f.Path+".new", os.FileMode(f.Mode)), os.Rename(f.Path+".new", f.Path)); err != nil {
-		return fmt.Errorf("write file: %w", err)
-	}
-	return nil
 }
 
 // troubleEvery is how often what is enabled and does not run is named on the

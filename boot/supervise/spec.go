@@ -14,7 +14,7 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // specOf is what init is asked for.
 func specOf(d service.Service, ref service.Ref, made Prepared) proc.Spec {
 	setup := &proc.Setup{
-		Root: made.Root, Namespaces: d.Namespaces, User: d.User, Group: d.Group,
+		Root: made.Root, Folders: made.Folders, Namespaces: d.Namespaces, User: d.User, Group: d.Group,
 		NoNewPrivileges: d.NoNewPrivileges, Core: d.Core.Limit > 0, CoreFilter: d.Core.Filter,
 	}
 	if d.Capabilities != nil {

@@ -32,8 +32,8 @@ type Status struct {
 	Ready     bool
 	Enabled   bool // it is to run
 	Since     time.Duration
-	Next      time.Duration // something happens by itself; 0: nothing does
-	Reason    string        // one sentence: why it is not running and ready; empty when it is
+	Next      time.Duration   // something happens by itself; 0: nothing does
+	Reason    string          // one sentence: why it is not running and ready; empty when it is
 	Verdict   service.Verdict // of its monitor; empty while nobody looks
 	Instances []service.Instance
 	Needs     []string // services that it waits for

@@ -46,8 +46,10 @@ type Config struct {
 
 // Prepared is what Prepare has made.
 type Prepared struct {
-	Root string   // that becomes the service's /; empty: the machine's
-	Env  []string // beside the definition's
+	Root string // that becomes the service's /; empty: the machine's
+	// Folders of the machine that it has in its root.
+	Folders []proc.Folder
+	Env     []string // beside the definition's
 }
 
 // Watched is an incarnation that a monitor looks at.

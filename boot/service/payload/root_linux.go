@@ -141,11 +141,29 @@ func (t *tree) owner(user string) (uid, gid int, err error) {
 	return 0, 0, fmt.Errorf("its owner %s: no such user", user)
 }
 
-// Folder makes the folder of that path that services share, below dir, and
-// returns where it is. What one of them mounts in it, the others see.
-func Folder(dir, path string) (string, error) {
+// Owner is the number of a user and of its group as a root knows them.
+func Owner(root, user string) (uid, gid int, err error) {
+	t, err := openTree(root)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer t.close()
+	return t.owner(user)
+}
+
+// Folder makes the folder of that path that services share, below dir, for the
+// owner who comes first, and returns where it is. What one of the services
+// mounts in it, the others see.
+func Folder(dir, path string, uid, gid int) (string, error) {
 	at := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "+"))
-	if err := os.MkdirAll(at, 0o755); err != nil {
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.Mkdir(at, 0o755)
+	}
+	if err == nil {
+		err = os.Chown(at, uid, gid)
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("make folder %s: %w", path, err)
 	}
 	var fs, above unix.Statx_t

@@ -118,6 +118,8 @@ func (s *Store) unpack(ctx context.Context, p service.Payload, next string) erro
 // Mount gives the store a file system of its own: payloads may fill at most half
 // of the memory, and never /run, which the agent writes to. Again is harmless.
 func (s *Store) Mount() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
