@@ -124,7 +124,8 @@ soak:
 	.ci/gotest -tags 'e2e soak' -p 1 -timeout 90m -run '$(call names,soak)' $(call folders,soak)
 	$(GOBUILD) -o build/guestexec ./images/guestexec
 	CGO_ENABLED=0 .ci/gotest -tags 'guest soak' -exec "$$PWD/build/guestexec" -timeout 90m -run '^(TestKernelDevices|TestLACPPartner(Slow|Late))$$' ./netcfg
-	go test -count=1 -timeout 60m -run '^TestAnyWishFromAnyState$$' ./netcfg -rapid.checks=100000
+	seed=$$(date +%s); echo "any wish from any state: rapid.seed=$$seed"; \
+	    go test -count=1 -timeout 60m -run '^TestAnyWishFromAnyState$$' ./netcfg -rapid.checks=100000 -rapid.seed=$$seed
 
 lint: deps
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \

@@ -58,16 +58,14 @@ func (k *kernel) Apply(ctx context.Context, op Op) error {
 }
 
 func (k *kernel) apply(ctx context.Context, op Op) error {
-	if op.Verb == OpResolvConf {
+	switch op.Verb {
+	case OpResolvConf:
 		return writeFile(k.resolvConf, op.File)
-	}
-	if op.Verb == OpHosts {
+	case OpHosts:
 		return writeFile(k.hosts, op.File)
-	}
-	if op.Verb == OpSysctl {
+	case OpSysctl:
 		return k.sysctls.write(Sysctl{op.Settings[0].Name, op.Settings[0].Value})
-	}
-	if op.Verb == OpCreate {
+	case OpCreate:
 		return k.create(ctx, op)
 	}
 	index, ok := k.index[op.Link]
@@ -75,50 +73,14 @@ func (k *kernel) apply(ctx context.Context, op Op) error {
 		return unix.ENODEV
 	}
 	switch op.Verb {
-	case OpDelete:
-		return k.nl.write(ctx, unix.RTM_DELLINK, 0, ifInfo(index, 0, 0), none)
-	case OpRename:
-		err := k.setLink(ctx, index, func(ae *attrs) { ae.String(unix.IFLA_IFNAME, op.Other) })
-		if err == nil {
-			delete(k.index, op.Link)
-			k.index[op.Other] = index
-		}
-		return err
-	case OpDropAltName, OpAddAltName:
-		// No flags: what is NLM_F_EXCL elsewhere is NLM_F_BULK in a deletion since
-		// Linux 5.19, and refused in this one.
-		typ, flags := uint16(unix.RTM_DELLINKPROP), uint16(0)
-		if op.Verb == OpAddAltName {
-			typ, flags = unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND
-		}
-		return k.nl.write(ctx, typ, flags, ifInfo(index, 0, 0), func(ae *attrs) {
-			ae.Nested(unix.IFLA_PROP_LIST, func(in *attrs) error {
-				in.String(unix.IFLA_ALT_IFNAME, op.Other)
-				return nil
-			})
-		})
-	case OpUp:
-		return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, unix.IFF_UP, unix.IFF_UP), none)
-	case OpDown:
-		return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, 0, unix.IFF_UP), none)
-	case OpEnslave:
-		master, ok := k.index[op.Other]
-		if !ok {
-			return unix.ENODEV
-		}
-		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MASTER, uint32(master)) })
-	case OpRelease:
-		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MASTER, 0) })
-	case OpSet:
-		return k.set(ctx, index, op)
 	case OpAddAddress, OpReplaceAddress, OpDeleteAddress:
 		return k.address(ctx, index, op)
 	case OpAddRoute, OpReplaceRoute, OpDeleteRoute:
 		return k.route(ctx, index, op)
 	case OpAddRule, OpDeleteRule:
 		return k.rule(ctx, op)
+	case OpSet:
+		return k.set(ctx, index, op)
 	}
-	return fmt.Errorf("unknown operation %q", op.Verb)
+	return k.link(ctx, index, op)
 }
-
-func none(*attrs) {}

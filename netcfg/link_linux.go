@@ -2,21 +2,61 @@ package netcfg
 
 import (
 	"context"
-	"encoding/binary"
+	"fmt"
 	"net"
-	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of the kernel's headers that x/sys has not.
-const (
-	rtextSkipStats = 8 // RTEXT_FILTER_SKIP_STATS
+// link does what concerns a link that is there, but for its settings.
+func (k *kernel) link(ctx context.Context, index int, op Op) error {
+	switch op.Verb {
+	case OpDelete:
+		return k.nl.write(ctx, unix.RTM_DELLINK, 0, ifInfo(index, 0, 0), none)
+	case OpUp:
+		return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, unix.IFF_UP, unix.IFF_UP), none)
+	case OpDown:
+		return k.nl.write(ctx, unix.RTM_NEWLINK, 0, ifInfo(index, 0, unix.IFF_UP), none)
+	case OpRename:
+		return k.rename(ctx, index, op)
+	case OpDropAltName, OpAddAltName:
+		return k.altName(ctx, index, op)
+	case OpEnslave:
+		master, ok := k.index[op.Other]
+		if !ok {
+			return unix.ENODEV
+		}
+		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MASTER, uint32(master)) })
+	case OpRelease:
+		return k.setLink(ctx, index, func(ae *attrs) { ae.Uint32(unix.IFLA_MASTER, 0) })
+	}
+	return fmt.Errorf("unknown operation %q", op.Verb)
+}
 
-	operUnknown = 0 // IF_OPER_UNKNOWN: a device that has no such state
-	operUp      = 6 // IF_OPER_UP
-)
+func (k *kernel) rename(ctx context.Context, index int, op Op) error {
+	err := k.setLink(ctx, index, func(ae *attrs) { ae.String(unix.IFLA_IFNAME, op.Other) })
+	if err == nil {
+		delete(k.index, op.Link)
+		k.index[op.Other] = index
+	}
+	return err
+}
+
+// altName has no flags when it deletes: what is NLM_F_EXCL elsewhere is
+// NLM_F_BULK in a deletion since Linux 5.19, and refused in this one.
+func (k *kernel) altName(ctx context.Context, index int, op Op) error {
+	typ, flags := uint16(unix.RTM_DELLINKPROP), uint16(0)
+	if op.Verb == OpAddAltName {
+		typ, flags = unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND
+	}
+	return k.nl.write(ctx, typ, flags, ifInfo(index, 0, 0), func(ae *attrs) {
+		ae.Nested(unix.IFLA_PROP_LIST, func(in *attrs) error {
+			in.String(unix.IFLA_ALT_IFNAME, op.Other)
+			return nil
+		})
+	})
+}
 
 // setLink changes attributes and no flags: a whole flag word would undo what
 // somebody else changed since.
@@ -149,115 +189,4 @@ func macBytes(s string) []byte {
 		return nil
 	}
 	return mac
-}
-
-func linkDumpRequest() []byte {
-	mask := attrs{b: ifInfo(0, 0, 0)}
-	mask.Uint32(unix.IFLA_EXT_MASK, rtextSkipStats)
-	return mask.b
-}
-
-func decodeLink(s *State, data []byte) error {
-	l := LinkState{NoIPv6: true}
-	oper := operUnknown
-	err := attributes(data, unix.SizeofIfInfomsg, func(ad attribute) {
-		switch ad.Type {
-		case unix.IFLA_IFNAME:
-			l.Name = ad.text()
-		case unix.IFLA_ADDRESS:
-			l.MAC = macString(ad.data)
-		case unix.IFLA_PERM_ADDRESS:
-			l.PermMAC = macString(ad.data)
-		case unix.IFLA_OPERSTATE:
-			oper = ad.number()
-		case unix.IFLA_MTU:
-			l.MTU = ad.number()
-		case unix.IFLA_MAX_MTU:
-			l.MaxMTU = ad.number()
-		case unix.IFLA_LINK:
-			l.Parent = ad.number()
-		case unix.IFLA_MASTER:
-			l.Master = ad.number()
-		case unix.IFLA_PROP_LIST:
-			ad.nested(func(in attribute) {
-				if in.Type == unix.IFLA_ALT_IFNAME {
-					l.AltNames = append(l.AltNames, in.text())
-				}
-			})
-		case unix.IFLA_LINKINFO:
-			decodeLinkInfo(&l, ad)
-		case unix.IFLA_AF_SPEC:
-			ad.nested(func(in attribute) {
-				if in.Type == unix.AF_INET6 {
-					decodeInet6(&l, in)
-				}
-			})
-		}
-	})
-	if err != nil {
-		return err
-	}
-	flags := binary.NativeEndian.Uint32(data[8:])
-	l.Index = int(binary.NativeEndian.Uint32(data[4:]))
-	l.Up = flags&unix.IFF_UP != 0
-	l.Carrier = flags&unix.IFF_LOWER_UP != 0
-	l.Settling = l.Carrier && oper != operUnknown && oper != operUp
-	s.Links = append(s.Links, l)
-	return nil
-}
-
-// decodeLinkInfo relies on the kind coming before the data, as
-// rtnl_link_info_fill (net/core/rtnetlink.c) writes them.
-func decodeLinkInfo(l *LinkState, ad attribute) {
-	slaveKind := ""
-	ad.nested(func(in attribute) {
-		switch in.Type {
-		case unix.IFLA_INFO_KIND:
-			l.Kind = in.text()
-		case unix.IFLA_INFO_SLAVE_KIND:
-			slaveKind = in.text()
-		case unix.IFLA_INFO_DATA:
-			switch deviceKind(l.Kind) {
-			case kindVLAN:
-				in.nested(func(v attribute) {
-					if v.Type == unix.IFLA_VLAN_ID {
-						l.VLAN = v.number()
-					}
-				})
-			case kindBond:
-				l.Bond = BondOptions{}
-				in.nested(func(v attribute) {
-					decodeBondOption(l.Bond, v)
-					decodeLACP(&l.LACP, v)
-				})
-			case kindBridge:
-				decodeBridge(l, in)
-			}
-		case unix.IFLA_INFO_SLAVE_DATA:
-			switch deviceKind(slaveKind) {
-			case kindBond:
-				in.nested(func(v attribute) { decodePort(l, v) })
-			case kindBridge:
-				l.BridgePort = decodeOptions(in, brportAttrs, nil)
-			}
-		}
-	})
-}
-
-// readDrivers asks ethtool for the driver of each NIC; one that has none to
-// tell is matched by other means.
-func readDrivers(links []LinkState) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	for i := range links {
-		if slices.Contains(stacked, links[i].Kind) {
-			continue
-		}
-		if info, err := unix.IoctlGetEthtoolDrvinfo(fd, links[i].Name); err == nil {
-			links[i].Driver = unix.ByteSliceToString(info.Driver[:])
-		}
-	}
 }

@@ -25,31 +25,47 @@ const peers = "/peers"
 func TestPeers(t *testing.T) {
 	for _, vlans := range []int{benchVLANs / 10, benchVLANs} {
 		t.Run(fmt.Sprintf("%d vlans, %d addresses, %d routes", vlans, 2*vlans, benchRoutes*vlans), func(t *testing.T) {
-			t.Run("reveille", func(t *testing.T) { timeReveille(t, vlans) })
-			t.Run("ip", func(t *testing.T) { timeIP(t, vlans) })
-			t.Run("networkd", func(t *testing.T) { timeNetworkd(t, vlans) })
+			// Whatever else the machine does makes a run longer and none shorter,
+			// so of several in turn the best ones are compared.
+			best, bestIP := time.Hour, time.Hour
+			for range benchRounds {
+				t.Run("reveille", func(in *testing.T) { best = min(best, timeReveille(in, t, vlans)) })
+				t.Run("ip", func(in *testing.T) { bestIP = min(bestIP, timeIP(in, t, vlans)) })
+			}
+			t.Logf("made in %.2f s, by ip in %.2f s: %.2f of its time", best.Seconds(), bestIP.Seconds(), best.Seconds()/bestIP.Seconds())
+			t.Run("networkd", func(in *testing.T) { timeNetworkd(in, t, vlans) })
 		})
 	}
 }
 
+const benchRounds = 3
+
 // benchLab is a network namespace with one NIC that has carrier when it is up.
-func benchLab(t *testing.T) kernelLab {
+// It lasts as long as whole: the kernel holds everybody up while it takes a
+// thousand devices down.
+func benchLab(t, whole *testing.T) kernelLab {
 	l := newKernelLab(t).(kernelLab)
+	ns, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole.Cleanup(func() { ns.Close() })
 	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func timeReveille(t *testing.T, vlans int) {
-	l := benchLab(t)
+func timeReveille(t, whole *testing.T, vlans int) time.Duration {
+	l := benchLab(t, whole)
 	r := New(compileWish(t, benchWish(vlans)), quiet(), Options{})
 	var made Report
 	start := time.Now()
 	if _, err := r.passes(bg, l, &made); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("make: %.2f s, %d operations", time.Since(start).Seconds(), made.Writes)
+	took := time.Since(start)
+	t.Logf("make: %.2f s, %d operations", took.Seconds(), made.Writes)
 	for range 3 { // the first is still with the kernel's own work of before
 		var report Report
 		start := time.Now()
@@ -65,10 +81,11 @@ func timeReveille(t *testing.T, vlans int) {
 		t.Logf("find made: %d ms, no writes (to observe %d links, %d addresses, %d routes: %d ms)", time.Since(start).Milliseconds(),
 			len(have.Links), len(have.Addresses), len(have.Routes), seen.Milliseconds())
 	}
+	return took
 }
 
-func timeIP(t *testing.T, vlans int) {
-	benchLab(t)
+func timeIP(t, whole *testing.T, vlans int) time.Duration {
+	benchLab(t, whole)
 	var add, again strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&add, format+"\n", args...) }
 	replace := func(format string, args ...any) {
@@ -86,8 +103,10 @@ func timeIP(t *testing.T, vlans int) {
 			replace("route VERB %s via %s dev v%d", to, via, v)
 		}
 	}
-	t.Logf("make: %.2f s", batch(t, add.String()).Seconds())
+	took := batch(t, add.String())
+	t.Logf("make: %.2f s", took.Seconds())
 	t.Logf("make again: %.2f s", batch(t, again.String()).Seconds())
+	return took
 }
 
 func batch(t *testing.T, text string) time.Duration {
@@ -110,8 +129,8 @@ func inPeers(path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func timeNetworkd(t *testing.T, vlans int) {
-	benchLab(t)
+func timeNetworkd(t, whole *testing.T, vlans int) {
+	benchLab(t, whole)
 	networkdFiles(t, vlans)
 	for _, what := range []string{"make", "find made"} {
 		took, failed := runNetworkd(t, vlans)

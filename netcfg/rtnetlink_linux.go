@@ -6,21 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/mdlayher/ethtool"
 	"golang.org/x/sys/unix"
 )
 
-// This file is the socket and the headers of rtnetlink (include/uapi/linux/
-// rtnetlink.h). The messages are made by hand: the usual libraries have no
-// IFA_PROTO, encode vlan flags wrongly and send attributes that were not asked
-// for. So is the socket: mdlayher/netlink starts a goroutine for each request,
-// which on a thread that is locked to a namespace took half of the time of an
-// operation, and hides the flags of a list's last message.
+// This file is the socket of rtnetlink (include/uapi/linux/rtnetlink.h). The
+// messages are made by hand: the usual libraries have no IFA_PROTO, encode vlan
+// flags wrongly and send attributes that were not asked for. So is the socket:
+// mdlayher/netlink starts a goroutine for each request, which on a thread that
+// is locked to a namespace took half of the time of an operation, and hides the
+// flags of a list's last message.
 
 // requestTimeout bounds one request. The kernel answers as soon as it has the
 // RTNL lock, which a driver may hold for seconds while it resets a NIC.
@@ -123,6 +120,8 @@ func (r *rtnl) write(ctx context.Context, typ uint16, flags uint16, header []byt
 	}
 }
 
+func none(*attrs) {}
+
 // send makes the request and sends it.
 func (r *rtnl) send(ctx context.Context, typ, flags uint16, header []byte, encode func(*attrs)) error {
 	if err := ctx.Err(); err != nil {
@@ -150,12 +149,6 @@ func (r *rtnl) send(ctx context.Context, typ, flags uint16, header []byte, encod
 	}
 }
 
-// message is one that was received. Its data lasts until the next receive.
-type message struct {
-	typ, flags uint16
-	data       []byte
-}
-
 // receive calls each for every message of the next datagram that answers the
 // last request, and reports whether the answer ends with it.
 func (r *rtnl) receive(each func(message) error) (done bool, err error) {
@@ -164,32 +157,6 @@ func (r *rtnl) receive(each func(message) error) (done bool, err error) {
 		return false, err
 	}
 	return answer(b, r.seq, each)
-}
-
-// answer goes through the messages that answer request seq, up to the last.
-func answer(b []byte, seq uint32, each func(message) error) (done bool, err error) {
-	for len(b) >= unix.SizeofNlMsghdr {
-		length := int(binary.NativeEndian.Uint32(b))
-		if length < unix.SizeofNlMsghdr || length > len(b) {
-			return false, errShort
-		}
-		m := message{binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint16(b[6:]), b[unix.SizeofNlMsghdr:length]}
-		of := binary.NativeEndian.Uint32(b[8:])
-		b = b[min(nlAlign(length), len(b)):]
-		switch {
-		case of != seq: // of a request that was given up
-			continue
-		case m.typ == unix.NLMSG_ERROR:
-			return true, m.errno()
-		}
-		if err := each(m); err != nil {
-			return false, err
-		}
-		if m.typ == unix.NLMSG_DONE {
-			return true, m.errno()
-		}
-	}
-	return false, nil
 }
 
 func (r *rtnl) datagram() ([]byte, error) {
@@ -207,79 +174,4 @@ func (r *rtnl) datagram() ([]byte, error) {
 			return r.in[:n], nil
 		}
 	}
-}
-
-// errno is what an acknowledgement, or the end of a list, says (struct
-// nlmsgerr): nil for success.
-func (m message) errno() error {
-	if len(m.data) < 4 {
-		return errShort
-	}
-	code := int32(binary.NativeEndian.Uint32(m.data))
-	if code == 0 {
-		return nil
-	}
-	err := error(unix.Errno(-code))
-	header := 4
-	if m.typ == unix.NLMSG_ERROR {
-		header += unix.SizeofNlMsghdr // of the request
-	}
-	if m.flags&unix.NLM_F_ACK_TLVS == 0 {
-		return err
-	}
-	explained := err
-	if attributes(m.data, header, func(a attribute) {
-		if a.Type == unix.NLMSGERR_ATTR_MSG {
-			explained = fmt.Errorf("%w (%s)", err, a.text())
-		}
-	}) != nil {
-		return err
-	}
-	return explained
-}
-
-// ifInfo is struct ifinfomsg: 16 bytes.
-func ifInfo(index int, flags, change uint32) []byte {
-	b := make([]byte, unix.SizeofIfInfomsg)
-	binary.NativeEndian.PutUint32(b[4:], uint32(index))
-	binary.NativeEndian.PutUint32(b[8:], flags)
-	binary.NativeEndian.PutUint32(b[12:], change)
-	return b
-}
-
-// ifAddr is struct ifaddrmsg: 8 bytes.
-func ifAddr(p netip.Prefix, index int) []byte {
-	b := make([]byte, unix.SizeofIfAddrmsg)
-	b[0], b[1] = family(p.Addr()), byte(p.Bits())
-	if p.Addr().IsLinkLocalUnicast() {
-		b[3] = scopeLink
-	}
-	binary.NativeEndian.PutUint32(b[4:], uint32(index))
-	return b
-}
-
-// rtMsg is struct rtmsg: 12 bytes.
-func rtMsg(r Route, proto int) []byte {
-	b := make([]byte, unix.SizeofRtMsg)
-	b[0], b[1] = family(r.To.Addr()), byte(r.To.Bits())
-	b[4] = unix.RT_TABLE_UNSPEC // RTA_TABLE has it
-	b[5], b[6], b[7] = byte(proto), byte(r.Scope), byte(slices.Index(routeWords, r.Type))
-	if r.OnLink {
-		binary.NativeEndian.PutUint32(b[8:], unix.RTNH_F_ONLINK)
-	}
-	return b
-}
-
-func family(a netip.Addr) byte {
-	if a.Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
-}
-
-func macString(b []byte) string {
-	if len(b) != 6 {
-		return ""
-	}
-	return net.HardwareAddr(b).String()
 }
