@@ -79,6 +79,11 @@ bridges: {br0: {interfaces: [eth0], parameters: {forward-delay: 2}}}
 	{name: "bridge in a bridge", nics: 0, start: steps(ok(mk("bridge", "br1"), mk("bridge", "br0")), refused(unix.ELOOP, enslave("br1", "br0"))), want: `
 bridges: {br0: {addresses: [10.9.0.1/24]}}
 `, shows: []string{"br0 bridge up mtu 1500", "br0 10.9.0.1/24"}},
+	{name: "bridge of its own vlan", nics: 1, start: steps(ok(mk("bridge", "br0"), mkVLAN("v", "br0", 5)), refused(unix.EBUSY, enslave("v", "br0"))), want: `
+ethernets: {eth0: {}}
+bridges: {br0: {interfaces: [eth0]}}
+vlans: {v: {id: 5, link: br0, addresses: [10.9.1.1/24]}}
+`, shows: []string{"eth0 up mtu 1500 in br0", "v vlan up mtu 1500 id 5 on br0", "v 10.9.1.1/24"}},
 	{name: "was a bridge's port", nics: 1, start: ok(mk("bridge", "br1"), set("eth0", "addr_gen_mode", "1"), enslave("eth0", "br1"), up("eth0")), want: nicWish, shows: nicShows},
 	{name: "its link is down", nics: 1, want: `
 ethernets: {eth0: {activation-mode: "off", addresses: [10.9.0.1/24]}}

@@ -13,8 +13,8 @@ func (f *fake) addPort(l, m *LinkState) error {
 	switch {
 	case l.Kind == "bridge" || l.Name == "lo":
 		return unix.ELOOP
-	case f.above(m, l):
-		return unix.EBUSY
+	case f.above(l, m):
+		return unix.EBUSY // as for a bond
 	}
 	if old := f.state.link(l.Master); old != nil {
 		f.release(l)
