@@ -14,7 +14,7 @@ import (
 
 func nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Ask a cluster about its nodes"}
-	cmd.AddCommand(nodeListCommand(), nodeShowCommand(), nodeRemoveCommand(), nodeLogsCommand(), nodeBundleCommand())
+	cmd.AddCommand(nodeListCommand(), nodeShowCommand(), nodeRemoveCommand(), nodeLogsCommand(), nodeAttachCommand(), nodeBundleCommand())
 	return cmd
 }
 

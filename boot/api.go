@@ -11,11 +11,12 @@ import (
 // serveAPI answers operators for as long as the machine runs.
 func (n *Node) serveAPI(ctx context.Context) error {
 	return nodeapi.New(nodeapi.Config{
-		Listen: n.params.API.Listen,
-		TLS:    identity.ServerTLS(n.opened.ca, n.opened.tls(), n.trustedTime),
-		Logs:   initLog{n.init},
-		Nudge:  n.nudge,
-		Log:    n.logger("nodeapi"),
+		Listen:   n.params.API.Listen,
+		TLS:      identity.ServerTLS(n.opened.ca, n.opened.tls(), n.trustedTime),
+		Logs:     initLog{n.init},
+		Services: attachable{n},
+		Nudge:    n.nudge,
+		Log:      n.logger("nodeapi"),
 	}).Run(ctx)
 }
 

@@ -68,6 +68,7 @@ func (n *Node) watchService(ctx context.Context, w supervise.Watched, tell func(
 	defer witness.Close()
 	return monitor.Watch(ctx, monitor.Target{
 		Service: w.Service, Ref: w.Ref, PID: w.PID, Age: uptime() - w.Started, Before: w.Before, Doubt: w.Doubt, Witness: witness,
+		Exec: n.probe(w), Notices: n.notices(w.Ref),
 	}, tell)
 }
 

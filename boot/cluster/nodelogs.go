@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
@@ -33,22 +34,11 @@ type relay struct {
 // NodeLogs implements clusterv1connect.OperatorServiceHandler: it relays the
 // node's own log, from the first of its addresses that answers as that node.
 func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsRequest, out *connect.ServerStream[clusterv1.LogRecord]) error {
-	rec, seen, err := o.find(ctx, req.GetNode())
+	at, err := o.reach(ctx, req.GetNode())
 	if err != nil {
-		return storeError(ctx, o.log, "NodeLogs", err)
+		return err
 	}
-	node, presence := rec.msg.(*storev1.Node), seen.msg.(*storev1.Presence)
-	if node.GetRemoved() != nil {
-		return identity.Refuse(connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED,
-			fmt.Sprintf("node %s was removed from the cluster", req.GetNode()), "read its log on its console")
-	}
-	addrs := presence.GetStatus().GetApiAddresses()
-	if len(addrs) == 0 || presence.GetNodeId() != node.GetId() {
-		return connect.NewError(connect.CodeUnavailable,
-			fmt.Errorf("node %s has not told an address of its API since it was enrolled; its console shows the same log", req.GetNode()))
-	}
-	want := identity.Peer{ClusterID: o.relay.authority.ClusterID, Role: identity.RoleNode, Name: node.GetName(), KeySHA256: node.GetKeySha256()}
-	err = o.relay.logs(ctx, want, addrs, req.GetLogs(), out.Send)
+	err = o.relay.logs(ctx, at, req.GetLogs(), out.Send)
 	if o.relay.running.Err() != nil {
 		return connect.NewError(connect.CodeUnavailable, errors.New("this controller stops; ask again"))
 	}
@@ -60,12 +50,43 @@ func (o *operatorService) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsR
 
 var errLogIdle = fmt.Errorf("the node sent nothing for %s", logIdle)
 
-// logs passes the records of the node want, which has one of addrs, to send.
-func (r *relay) logs(ctx context.Context, want identity.Peer, addrs []string, req *clusterv1.LogsRequest, send func(*clusterv1.LogRecord) error) error {
+// place is where a node's API is, and who has to answer there.
+type place struct {
+	want  identity.Peer
+	addrs []string
+}
+
+// reach finds the API of a node that is there to be called.
+func (o *operatorService) reach(ctx context.Context, name string) (place, error) {
+	rec, seen, err := o.find(ctx, name)
+	if err != nil {
+		return place{}, storeError(ctx, o.log, "reach node", err)
+	}
+	node, presence := rec.msg.(*storev1.Node), seen.msg.(*storev1.Presence)
+	if node.GetRemoved() != nil {
+		return place{}, identity.Refuse(connect.CodeFailedPrecondition, clusterv1.RefusalKind_REFUSAL_KIND_NODE_REMOVED,
+			fmt.Sprintf("node %s was removed from the cluster", name), "read its log on its console")
+	}
+	addrs := presence.GetStatus().GetApiAddresses()
+	if len(addrs) == 0 || presence.GetNodeId() != node.GetId() {
+		return place{}, connect.NewError(connect.CodeUnavailable,
+			fmt.Errorf("node %s has not told an address of its API since it was enrolled; its console shows the same log", name))
+	}
+	want := identity.Peer{ClusterID: o.relay.authority.ClusterID, Role: identity.RoleNode, Name: node.GetName(), KeySHA256: node.GetKeySha256()}
+	return place{want, addrs}, nil
+}
+
+// client calls the node at a place, for as long as the controller runs.
+func (r *relay) client(at place) *http.Client {
+	return dial.HTTPClient(at.addrs, identity.ClientTLS(r.authority.Certificate, r.certificate, at.want, identity.SystemClock))
+}
+
+// logs passes the records of the node at a place to send.
+func (r *relay) logs(ctx context.Context, at place, req *clusterv1.LogsRequest, send func(*clusterv1.LogRecord) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.running, func() { cancel(nil) })()
-	client := dial.HTTPClient(addrs, identity.ClientTLS(r.authority.Certificate, r.certificate, want, identity.SystemClock))
+	client := r.client(at)
 	defer client.CloseIdleConnections()
 	if req == nil {
 		req = new(clusterv1.LogsRequest)
@@ -110,5 +131,5 @@ func relayError(node string, err error) error {
 		err = ce.Unwrap()
 	}
 	return connect.NewError(connect.CodeUnavailable,
-		fmt.Errorf("read log of node %s: %w; its console shows the same log", node, err))
+		fmt.Errorf("reach node %s: %w; its console shows its log", node, err))
 }

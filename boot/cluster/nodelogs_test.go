@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -45,6 +46,29 @@ func (fakeNode) Logs(ctx context.Context, req *clusterv1.LogsRequest, out *conne
 		<-ctx.Done()
 	}
 	return nil
+}
+
+// Attach echoes what is typed, and ends at a line of it.
+func (fakeNode) Attach(_ context.Context, stream *connect.BidiStream[clusterv1.AttachRequest, clusterv1.AttachResponse]) error {
+	first, err := stream.Receive()
+	if err != nil {
+		return err
+	}
+	if first.GetService() != "vm" {
+		return connect.NewError(connect.CodeNotFound, errText("there is no service \x1b"))
+	}
+	_ = stream.Send(&clusterv1.AttachResponse{Attached: &clusterv1.Attached{Incarnation: 1, Terminal: true}}) // Receive says if it fails
+	for {
+		m, err := stream.Receive()
+		if err != nil {
+			return err
+		}
+		_ = stream.Send(&clusterv1.AttachResponse{Output: m.GetInput()})
+		if bytes.HasSuffix(m.GetInput(), []byte("\n")) {
+			_ = stream.Send(&clusterv1.AttachResponse{Line: &clusterv1.LogRecord{Text: "a\x1b"}})
+			return stream.Send(&clusterv1.AttachResponse{Ended: &clusterv1.Detached{Reason: "gone\x1b"}})
+		}
+	}
 }
 
 func (fakeNode) Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error) {
@@ -114,6 +138,37 @@ func TestNodeLogs(t *testing.T) {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want it to name %q", err, part)
 		}
+	}
+}
+
+// TestAttach types into a service through the controller, and hears of its end.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	c := startController(t, Config{})
+	n := enrolled(c, "n1")
+	n.join(c, "b1", &clusterv1.NodeStatus{ApiAddresses: []string{refusing(t), serveNodeAPI(t, c, n)}})
+	attach := func(name string) (string, error) {
+		var out bytes.Buffer
+		err := operator.Attachment{Request: &clusterv1.AttachRequest{Node: "n1", Service: name}, Out: &out,
+			Begin: func(_ *clusterv1.Attached, send func(*clusterv1.AttachRequest) error) func() {
+				for _, text := range []string{"\x1b[1m", "x\n"} {
+					if err := send(&clusterv1.AttachRequest{Input: []byte(text)}); err != nil {
+						t.Error(err)
+					}
+				}
+				return func() { out.WriteString("-- restored") }
+			}}.Run(t.Context(), c.operator)
+		return out.String(), err
+	}
+	got, err := attach("vm")
+	var ended *operator.Ended
+	if !errors.As(err, &ended) || ended.Reason != "gone?" || got != "\x1b[1mx\na?\n-- restored" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	_, err = attach("other")
+	wantCode(t, err, connect.CodeNotFound)
+	if !strings.Contains(err.Error(), "node n1: there is no service ?") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -64,11 +64,11 @@ func limitRequest(spec connect.Spec) []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxRequest)}
 }
 
-// withDeadline bounds a request, except for logs that may be followed.
+// withDeadline bounds a request, except for what may be followed.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var end time.Time // none; said too, since HTTP/1.1 connections keep the last request's
-		if r.URL.Path != clusterv1connect.OperatorServiceNodeLogsProcedure {
+		if r.URL.Path != clusterv1connect.OperatorServiceNodeLogsProcedure && r.URL.Path != clusterv1connect.OperatorServiceAttachProcedure {
 			end = time.Now().Add(requestTimeout)
 			ctx, cancel := context.WithDeadline(r.Context(), end)
 			defer cancel()

@@ -159,7 +159,7 @@ func (j *judge) lost(l list) string {
 		switch {
 		case found && is.Generation < was.Generation:
 			return fmt.Sprintf("instance %s went back from generation %d to %d", was.ID, was.Generation, is.Generation)
-		case !found && !ended(was):
+		case !found && !was.Ended():
 			missing = append(missing, was)
 		}
 	}
@@ -169,19 +169,9 @@ func (j *judge) lost(l list) string {
 	return ""
 }
 
-// ended tells whether an instance may be missing: it was ordered to end, or
-// ended, by the service's own word.
-func ended(i service.Instance) bool {
-	switch strings.ToLower(i.State) {
-	case "stopped", "destroyed", "failed":
-		return true
-	}
-	return false
-}
-
 func living(all []service.Instance) (live []service.Instance) {
 	for _, i := range all {
-		if !ended(i) {
+		if !i.Ended() {
 			live = append(live, i)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package nodeapi serves the node's own API: so far the log, as a stream, to
-// operators and to the controllers that relay it to them.
+// Package nodeapi serves the node's own API: the log, and services to attach to,
+// as streams, to operators and to the controllers that relay them.
 //
 //	err := nodeapi.New(nodeapi.Config{Listen: p.API.Listen, TLS: .., Logs: ..}).Run(ctx)
 package nodeapi
@@ -33,11 +33,12 @@ const (
 
 // Config is what a Server needs; all of it but Nudge.
 type Config struct {
-	Listen string      // host:port; an empty host is every address, of both families
-	TLS    *tls.Config // identity.ServerTLS with the node's certificate
-	Logs   LogSource
-	Nudge  func() // asks for a heartbeat, and does not block; nil: nobody is to be asked
-	Log    *slog.Logger
+	Listen   string      // host:port; an empty host is every address, of both families
+	TLS      *tls.Config // identity.ServerTLS with the node's certificate
+	Logs     LogSource
+	Services Services
+	Nudge    func() // asks for a heartbeat, and does not block; nil: nobody is to be asked
+	Log      *slog.Logger
 }
 
 // Server serves the API until its context ends, whatever happens to its

@@ -231,14 +231,16 @@ func (p *peers) client(role identity.Role, address string) clusterv1connect.Node
 }
 
 // start runs the API of node n1 on loopback until the test ends.
-func (p *peers) start(logs LogSource) (address string) {
+func (p *peers) start(logs LogSource) (address string) { return p.startWith(logs, nil) }
+
+func (p *peers) startWith(logs LogSource, services Services) (address string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	s := New(Config{
 		TLS:  identity.ServerTLS(p.ca.Certificate, p.certificate(identity.RoleNode, "n1"), nil),
-		Logs: logs, Log: slog.New(slog.DiscardHandler),
+		Logs: logs, Services: services, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

@@ -1,10 +1,8 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -78,12 +76,7 @@ func belongs(pid int, p Process) bool {
 	if pid == p.PID {
 		return true
 	}
-	if pid <= 0 || p.Setup == nil || p.Setup.Cgroup == "" {
-		return false
-	}
-	of, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	_, path, found := bytes.Cut(bytes.TrimSpace(of), []byte("0::"))
-	return err == nil && found && underCgroup(string(path), p.Setup.Cgroup)
+	return pid > 0 && p.Setup != nil && p.Setup.Cgroup != "" && inCgroup(pid, p.Setup.Cgroup)
 }
 
 // underCgroup tells whether a path as /proc/PID/cgroup has it (cgroups(7)) is

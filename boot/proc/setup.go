@@ -14,6 +14,11 @@ type Setup struct {
 	Folders    []Folder `json:"folders,omitempty"`    // of the machine's, that are in Root too
 	Namespaces []string `json:"namespaces,omitempty"` // mount, pid, ipc, uts, net
 
+	// Join is the pid of a process of Cgroup whose namespaces and root are
+	// entered, in place of new ones; not its pid namespace, which only children
+	// can enter.
+	Join int `json:"join,omitempty"`
+
 	User  string `json:"user,omitempty"`  // name or number, by Root's /etc/passwd; empty: root
 	Group string `json:"group,omitempty"` // empty: the user's own
 

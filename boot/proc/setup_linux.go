@@ -23,7 +23,7 @@ func (s *Setup) apply(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.unshare, s.enterRoot, folders.attach} {
+	for _, step := range []func() error{s.join, s.unshare, s.enterRoot, folders.attach} {
 		if err := step(); err != nil {
 			return err
 		}

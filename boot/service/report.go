@@ -1,6 +1,9 @@
 package service
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Ref names one incarnation of a service for good: whoever reports on a
 // process says of which, so that nothing that is said late is taken for news of
@@ -44,4 +47,14 @@ type Instance struct {
 	ID         string
 	Generation uint64 // never falls
 	State      string // the service's own word
+}
+
+// Ended tells whether an instance may be missing from now on: it was ordered to
+// end, or ended, by the service's own word.
+func (i Instance) Ended() bool {
+	switch strings.ToLower(i.State) {
+	case "stopped", "destroyed", "failed":
+		return true
+	}
+	return false
 }

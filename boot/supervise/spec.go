@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ func specOf(d service.Service, ref service.Ref, made Prepared) proc.Spec {
 	if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
 		env = append(env, defaultPath)
 	}
+	if d.Alive != nil && d.Alive.Notify {
+		env = append(env, fmt.Sprintf("WATCHDOG_USEC=%d", d.Alive.Interval.Microseconds())) // sd_watchdog_enabled(3)
+	}
 	dir := d.Dir
 	if dir == "" {
 		dir = "/"
@@ -37,7 +41,19 @@ func specOf(d service.Service, ref service.Ref, made Prepared) proc.Spec {
 		Name: ref.Service, Incarnation: ref.Incarnation, Generation: ref.Generation,
 		Path: d.Command[0], Argv: d.Command, Env: env, Dir: dir, Setup: setup,
 		LogRate: d.Logs.Rate, LogBurst: d.Logs.Burst,
+		Terminal: d.Terminal, Notify: d.Ready != nil && d.Ready.Notify || d.Alive != nil && d.Alive.Notify,
 	}
+}
+
+// ProbeSpec is what init is asked for to run a program beside an incarnation:
+// in its cgroup and root, as its user.
+func ProbeSpec(w Watched, argv []string) proc.Spec {
+	spec := specOf(w.Service, w.Ref, Prepared{})
+	spec.Name += "/probe" // no service has such a name
+	spec.Path, spec.Argv = argv[0], argv
+	spec.Terminal, spec.Notify = false, false
+	spec.Setup.Cgroup, spec.Setup.Join, spec.Setup.Namespaces = w.Cgroup, w.PID, nil
+	return spec
 }
 
 // plain takes off a control operation's name: "start: start etcd: set user ...".

@@ -32,6 +32,8 @@ type Status struct {
 	Ready     bool
 	Enabled   bool // it is to run
 	Since     time.Duration
+	Started   time.Duration   // its last incarnation was
+	Terminal  bool            // that incarnation has one
 	Next      time.Duration   // something happens by itself; 0: nothing does
 	Reason    string          // one sentence: why it is not running and ready; empty when it is
 	Verdict   service.Verdict // of its monitor; empty while nobody looks
@@ -64,7 +66,7 @@ func (m *Machine) Status() (all []Status) {
 			continue
 		}
 		s := Status{
-			Ref: u.Ref, State: u.State, Ready: u.Ready && u.State == Running, Enabled: u.wanted(), Since: u.Since, Next: u.Until,
+			Ref: u.Ref, State: u.State, Ready: u.Ready && u.State == Running, Enabled: u.wanted(), Since: u.Since, Started: u.Started, Terminal: u.Run.Terminal, Next: u.Until,
 			Reason: u.tell(), Verdict: u.Told.Verdict, Instances: u.Instances, Waiters: waiters[u.Service],
 		}
 		if u.State == Waiting {

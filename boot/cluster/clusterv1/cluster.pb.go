@@ -4234,21 +4234,23 @@ const file_boot_cluster_clusterv1_cluster_proto_rawDesc = "" +
 	"\x11MembershipService\x12K\n" +
 	"\x04Join\x12 .reveille.cluster.v1.JoinRequest\x1a!.reveille.cluster.v1.JoinResponse\x12Z\n" +
 	"\tHeartbeat\x12%.reveille.cluster.v1.HeartbeatRequest\x1a&.reveille.cluster.v1.HeartbeatResponse\x12c\n" +
-	"\fUploadBundle\x12(.reveille.cluster.v1.UploadBundleRequest\x1a).reveille.cluster.v1.UploadBundleResponse2\xcb\a\n" +
+	"\fUploadBundle\x12(.reveille.cluster.v1.UploadBundleRequest\x1a).reveille.cluster.v1.UploadBundleResponse2\xa2\b\n" +
 	"\x0fOperatorService\x12c\n" +
 	"\fCreateTicket\x12(.reveille.cluster.v1.CreateTicketRequest\x1a).reveille.cluster.v1.CreateTicketResponse\x12Z\n" +
 	"\tListNodes\x12%.reveille.cluster.v1.ListNodesRequest\x1a&.reveille.cluster.v1.ListNodesResponse\x12T\n" +
 	"\aGetNode\x12#.reveille.cluster.v1.GetNodeRequest\x1a$.reveille.cluster.v1.GetNodeResponse\x12]\n" +
 	"\n" +
 	"RemoveNode\x12&.reveille.cluster.v1.RemoveNodeRequest\x1a'.reveille.cluster.v1.RemoveNodeResponse\x12R\n" +
-	"\bNodeLogs\x12$.reveille.cluster.v1.NodeLogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12`\n" +
+	"\bNodeLogs\x12$.reveille.cluster.v1.NodeLogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12U\n" +
+	"\x06Attach\x12\".reveille.cluster.v1.AttachRequest\x1a#.reveille.cluster.v1.AttachResponse(\x010\x01\x12`\n" +
 	"\vListBundles\x12'.reveille.cluster.v1.ListBundlesRequest\x1a(.reveille.cluster.v1.ListBundlesResponse\x12Z\n" +
 	"\tGetBundle\x12%.reveille.cluster.v1.GetBundleRequest\x1a&.reveille.cluster.v1.GetBundleResponse\x12f\n" +
 	"\rApplyServices\x12).reveille.cluster.v1.ApplyServicesRequest\x1a*.reveille.cluster.v1.ApplyServicesResponse\x12c\n" +
 	"\fListServices\x12(.reveille.cluster.v1.ListServicesRequest\x1a).reveille.cluster.v1.ListServicesResponse\x12c\n" +
-	"\fOrderService\x12(.reveille.cluster.v1.OrderServiceRequest\x1a).reveille.cluster.v1.OrderServiceResponse2\xa9\x01\n" +
+	"\fOrderService\x12(.reveille.cluster.v1.OrderServiceRequest\x1a).reveille.cluster.v1.OrderServiceResponse2\x80\x02\n" +
 	"\vNodeService\x12J\n" +
-	"\x04Logs\x12 .reveille.cluster.v1.LogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12N\n" +
+	"\x04Logs\x12 .reveille.cluster.v1.LogsRequest\x1a\x1e.reveille.cluster.v1.LogRecord0\x01\x12U\n" +
+	"\x06Attach\x12\".reveille.cluster.v1.AttachRequest\x1a#.reveille.cluster.v1.AttachResponse(\x010\x01\x12N\n" +
 	"\x05Nudge\x12!.reveille.cluster.v1.NudgeRequest\x1a\".reveille.cluster.v1.NudgeResponseB!Z\x1freveille/boot/cluster/clusterv1b\x06proto3"
 
 var (
@@ -4388,31 +4390,35 @@ var file_boot_cluster_clusterv1_cluster_proto_depIdxs = []int32{
 	28, // 58: reveille.cluster.v1.OperatorService.GetNode:input_type -> reveille.cluster.v1.GetNodeRequest
 	30, // 59: reveille.cluster.v1.OperatorService.RemoveNode:input_type -> reveille.cluster.v1.RemoveNodeRequest
 	33, // 60: reveille.cluster.v1.OperatorService.NodeLogs:input_type -> reveille.cluster.v1.NodeLogsRequest
-	43, // 61: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
-	45, // 62: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
-	47, // 63: reveille.cluster.v1.OperatorService.ApplyServices:input_type -> reveille.cluster.v1.ApplyServicesRequest
-	50, // 64: reveille.cluster.v1.OperatorService.ListServices:input_type -> reveille.cluster.v1.ListServicesRequest
-	53, // 65: reveille.cluster.v1.OperatorService.OrderService:input_type -> reveille.cluster.v1.OrderServiceRequest
-	32, // 66: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
-	55, // 67: reveille.cluster.v1.NodeService.Nudge:input_type -> reveille.cluster.v1.NudgeRequest
-	9,  // 68: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
-	11, // 69: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
-	13, // 70: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
-	41, // 71: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
-	25, // 72: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
-	27, // 73: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
-	29, // 74: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
-	31, // 75: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
-	34, // 76: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
-	44, // 77: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
-	46, // 78: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
-	48, // 79: reveille.cluster.v1.OperatorService.ApplyServices:output_type -> reveille.cluster.v1.ApplyServicesResponse
-	51, // 80: reveille.cluster.v1.OperatorService.ListServices:output_type -> reveille.cluster.v1.ListServicesResponse
-	54, // 81: reveille.cluster.v1.OperatorService.OrderService:output_type -> reveille.cluster.v1.OrderServiceResponse
-	34, // 82: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
-	56, // 83: reveille.cluster.v1.NodeService.Nudge:output_type -> reveille.cluster.v1.NudgeResponse
-	68, // [68:84] is the sub-list for method output_type
-	52, // [52:68] is the sub-list for method input_type
+	35, // 61: reveille.cluster.v1.OperatorService.Attach:input_type -> reveille.cluster.v1.AttachRequest
+	43, // 62: reveille.cluster.v1.OperatorService.ListBundles:input_type -> reveille.cluster.v1.ListBundlesRequest
+	45, // 63: reveille.cluster.v1.OperatorService.GetBundle:input_type -> reveille.cluster.v1.GetBundleRequest
+	47, // 64: reveille.cluster.v1.OperatorService.ApplyServices:input_type -> reveille.cluster.v1.ApplyServicesRequest
+	50, // 65: reveille.cluster.v1.OperatorService.ListServices:input_type -> reveille.cluster.v1.ListServicesRequest
+	53, // 66: reveille.cluster.v1.OperatorService.OrderService:input_type -> reveille.cluster.v1.OrderServiceRequest
+	32, // 67: reveille.cluster.v1.NodeService.Logs:input_type -> reveille.cluster.v1.LogsRequest
+	35, // 68: reveille.cluster.v1.NodeService.Attach:input_type -> reveille.cluster.v1.AttachRequest
+	55, // 69: reveille.cluster.v1.NodeService.Nudge:input_type -> reveille.cluster.v1.NudgeRequest
+	9,  // 70: reveille.cluster.v1.EnrolmentService.Enrol:output_type -> reveille.cluster.v1.EnrolResponse
+	11, // 71: reveille.cluster.v1.MembershipService.Join:output_type -> reveille.cluster.v1.JoinResponse
+	13, // 72: reveille.cluster.v1.MembershipService.Heartbeat:output_type -> reveille.cluster.v1.HeartbeatResponse
+	41, // 73: reveille.cluster.v1.MembershipService.UploadBundle:output_type -> reveille.cluster.v1.UploadBundleResponse
+	25, // 74: reveille.cluster.v1.OperatorService.CreateTicket:output_type -> reveille.cluster.v1.CreateTicketResponse
+	27, // 75: reveille.cluster.v1.OperatorService.ListNodes:output_type -> reveille.cluster.v1.ListNodesResponse
+	29, // 76: reveille.cluster.v1.OperatorService.GetNode:output_type -> reveille.cluster.v1.GetNodeResponse
+	31, // 77: reveille.cluster.v1.OperatorService.RemoveNode:output_type -> reveille.cluster.v1.RemoveNodeResponse
+	34, // 78: reveille.cluster.v1.OperatorService.NodeLogs:output_type -> reveille.cluster.v1.LogRecord
+	37, // 79: reveille.cluster.v1.OperatorService.Attach:output_type -> reveille.cluster.v1.AttachResponse
+	44, // 80: reveille.cluster.v1.OperatorService.ListBundles:output_type -> reveille.cluster.v1.ListBundlesResponse
+	46, // 81: reveille.cluster.v1.OperatorService.GetBundle:output_type -> reveille.cluster.v1.GetBundleResponse
+	48, // 82: reveille.cluster.v1.OperatorService.ApplyServices:output_type -> reveille.cluster.v1.ApplyServicesResponse
+	51, // 83: reveille.cluster.v1.OperatorService.ListServices:output_type -> reveille.cluster.v1.ListServicesResponse
+	54, // 84: reveille.cluster.v1.OperatorService.OrderService:output_type -> reveille.cluster.v1.OrderServiceResponse
+	34, // 85: reveille.cluster.v1.NodeService.Logs:output_type -> reveille.cluster.v1.LogRecord
+	37, // 86: reveille.cluster.v1.NodeService.Attach:output_type -> reveille.cluster.v1.AttachResponse
+	56, // 87: reveille.cluster.v1.NodeService.Nudge:output_type -> reveille.cluster.v1.NudgeResponse
+	70, // [70:88] is the sub-list for method output_type
+	52, // [52:70] is the sub-list for method input_type
 	52, // [52:52] is the sub-list for extension type_name
 	52, // [52:52] is the sub-list for extension extendee
 	0,  // [0:52] is the sub-list for field type_name

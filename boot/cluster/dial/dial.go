@@ -21,6 +21,11 @@ const BaseURL = "https://reveille"
 // with one lost packet's retransmission (1 s) and a slow machine's signature.
 const attempt = 3 * time.Second
 
+// quiet is how long a stream may be silent before its peer is asked whether it
+// is there, and how long the answer may take: who follows a node that lost its
+// power must not wait for ever.
+const quiet = 15 * time.Second
+
 // HTTPClient returns a client whose connections go to the first of the
 // addresses (host:port) that completes the handshake of cfg. They are tried in
 // order; the error names each with its cause. The caller closes idle
@@ -29,6 +34,7 @@ func HTTPClient(addrs []string, cfg *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		ForceAttemptHTTP2: true,
 		IdleConnTimeout:   30 * time.Second,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: quiet, PingTimeout: quiet},
 		DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return first(ctx, network, addrs, cfg)
 		},

@@ -70,6 +70,8 @@ const (
 	// OperatorServiceNodeLogsProcedure is the fully-qualified name of the OperatorService's NodeLogs
 	// RPC.
 	OperatorServiceNodeLogsProcedure = "/reveille.cluster.v1.OperatorService/NodeLogs"
+	// OperatorServiceAttachProcedure is the fully-qualified name of the OperatorService's Attach RPC.
+	OperatorServiceAttachProcedure = "/reveille.cluster.v1.OperatorService/Attach"
 	// OperatorServiceListBundlesProcedure is the fully-qualified name of the OperatorService's
 	// ListBundles RPC.
 	OperatorServiceListBundlesProcedure = "/reveille.cluster.v1.OperatorService/ListBundles"
@@ -87,6 +89,8 @@ const (
 	OperatorServiceOrderServiceProcedure = "/reveille.cluster.v1.OperatorService/OrderService"
 	// NodeServiceLogsProcedure is the fully-qualified name of the NodeService's Logs RPC.
 	NodeServiceLogsProcedure = "/reveille.cluster.v1.NodeService/Logs"
+	// NodeServiceAttachProcedure is the fully-qualified name of the NodeService's Attach RPC.
+	NodeServiceAttachProcedure = "/reveille.cluster.v1.NodeService/Attach"
 	// NodeServiceNudgeProcedure is the fully-qualified name of the NodeService's Nudge RPC.
 	NodeServiceNudgeProcedure = "/reveille.cluster.v1.NodeService/Nudge"
 )
@@ -320,6 +324,8 @@ type OperatorServiceClient interface {
 	RemoveNode(context.Context, *clusterv1.RemoveNodeRequest) (*clusterv1.RemoveNodeResponse, error)
 	// NodeLogs relays NodeService.Logs of the named node.
 	NodeLogs(context.Context, *clusterv1.NodeLogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error)
+	// Attach relays NodeService.Attach of the node that the first message names.
+	Attach(context.Context) (*connect.BidiStreamForClientSimple[clusterv1.AttachRequest, clusterv1.AttachResponse], error)
 	ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error)
 	GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error)
 	// ApplyServices makes a document the node's desired configuration.
@@ -371,6 +377,12 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("NodeLogs")),
 			connect.WithClientOptions(opts...),
 		),
+		attach: connect.NewClient[clusterv1.AttachRequest, clusterv1.AttachResponse](
+			httpClient,
+			baseURL+OperatorServiceAttachProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("Attach")),
+			connect.WithClientOptions(opts...),
+		),
 		listBundles: connect.NewClient[clusterv1.ListBundlesRequest, clusterv1.ListBundlesResponse](
 			httpClient,
 			baseURL+OperatorServiceListBundlesProcedure,
@@ -411,6 +423,7 @@ type operatorServiceClient struct {
 	getNode       *connect.Client[clusterv1.GetNodeRequest, clusterv1.GetNodeResponse]
 	removeNode    *connect.Client[clusterv1.RemoveNodeRequest, clusterv1.RemoveNodeResponse]
 	nodeLogs      *connect.Client[clusterv1.NodeLogsRequest, clusterv1.LogRecord]
+	attach        *connect.Client[clusterv1.AttachRequest, clusterv1.AttachResponse]
 	listBundles   *connect.Client[clusterv1.ListBundlesRequest, clusterv1.ListBundlesResponse]
 	getBundle     *connect.Client[clusterv1.GetBundleRequest, clusterv1.GetBundleResponse]
 	applyServices *connect.Client[clusterv1.ApplyServicesRequest, clusterv1.ApplyServicesResponse]
@@ -457,6 +470,11 @@ func (c *operatorServiceClient) RemoveNode(ctx context.Context, req *clusterv1.R
 // NodeLogs calls reveille.cluster.v1.OperatorService.NodeLogs.
 func (c *operatorServiceClient) NodeLogs(ctx context.Context, req *clusterv1.NodeLogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error) {
 	return c.nodeLogs.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// Attach calls reveille.cluster.v1.OperatorService.Attach.
+func (c *operatorServiceClient) Attach(ctx context.Context) (*connect.BidiStreamForClientSimple[clusterv1.AttachRequest, clusterv1.AttachResponse], error) {
+	return c.attach.CallBidiStreamSimple(ctx)
 }
 
 // ListBundles calls reveille.cluster.v1.OperatorService.ListBundles.
@@ -512,6 +530,8 @@ type OperatorServiceHandler interface {
 	RemoveNode(context.Context, *clusterv1.RemoveNodeRequest) (*clusterv1.RemoveNodeResponse, error)
 	// NodeLogs relays NodeService.Logs of the named node.
 	NodeLogs(context.Context, *clusterv1.NodeLogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error
+	// Attach relays NodeService.Attach of the node that the first message names.
+	Attach(context.Context, *connect.BidiStream[clusterv1.AttachRequest, clusterv1.AttachResponse]) error
 	ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error)
 	GetBundle(context.Context, *clusterv1.GetBundleRequest) (*clusterv1.GetBundleResponse, error)
 	// ApplyServices makes a document the node's desired configuration.
@@ -559,6 +579,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("NodeLogs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceAttachHandler := connect.NewBidiStreamHandler(
+		OperatorServiceAttachProcedure,
+		svc.Attach,
+		connect.WithSchema(operatorServiceMethods.ByName("Attach")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorServiceListBundlesHandler := connect.NewUnaryHandlerSimple(
 		OperatorServiceListBundlesProcedure,
 		svc.ListBundles,
@@ -601,6 +627,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceRemoveNodeHandler.ServeHTTP(w, r)
 		case OperatorServiceNodeLogsProcedure:
 			operatorServiceNodeLogsHandler.ServeHTTP(w, r)
+		case OperatorServiceAttachProcedure:
+			operatorServiceAttachHandler.ServeHTTP(w, r)
 		case OperatorServiceListBundlesProcedure:
 			operatorServiceListBundlesHandler.ServeHTTP(w, r)
 		case OperatorServiceGetBundleProcedure:
@@ -640,6 +668,10 @@ func (UnimplementedOperatorServiceHandler) NodeLogs(context.Context, *clusterv1.
 	return connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.NodeLogs is not implemented"))
 }
 
+func (UnimplementedOperatorServiceHandler) Attach(context.Context, *connect.BidiStream[clusterv1.AttachRequest, clusterv1.AttachResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.Attach is not implemented"))
+}
+
 func (UnimplementedOperatorServiceHandler) ListBundles(context.Context, *clusterv1.ListBundlesRequest) (*clusterv1.ListBundlesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.OperatorService.ListBundles is not implemented"))
 }
@@ -663,6 +695,9 @@ func (UnimplementedOperatorServiceHandler) OrderService(context.Context, *cluste
 // NodeServiceClient is a client for the reveille.cluster.v1.NodeService service.
 type NodeServiceClient interface {
 	Logs(context.Context, *clusterv1.LogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error)
+	// Attach follows one incarnation of a service, and ends with it: its
+	// successor knows nothing of what was attached to.
+	Attach(context.Context) (*connect.BidiStreamForClientSimple[clusterv1.AttachRequest, clusterv1.AttachResponse], error)
 	// Nudge asks for a heartbeat now: the controller has news.
 	Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error)
 }
@@ -684,6 +719,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Logs")),
 			connect.WithClientOptions(opts...),
 		),
+		attach: connect.NewClient[clusterv1.AttachRequest, clusterv1.AttachResponse](
+			httpClient,
+			baseURL+NodeServiceAttachProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Attach")),
+			connect.WithClientOptions(opts...),
+		),
 		nudge: connect.NewClient[clusterv1.NudgeRequest, clusterv1.NudgeResponse](
 			httpClient,
 			baseURL+NodeServiceNudgeProcedure,
@@ -695,13 +736,19 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	logs  *connect.Client[clusterv1.LogsRequest, clusterv1.LogRecord]
-	nudge *connect.Client[clusterv1.NudgeRequest, clusterv1.NudgeResponse]
+	logs   *connect.Client[clusterv1.LogsRequest, clusterv1.LogRecord]
+	attach *connect.Client[clusterv1.AttachRequest, clusterv1.AttachResponse]
+	nudge  *connect.Client[clusterv1.NudgeRequest, clusterv1.NudgeResponse]
 }
 
 // Logs calls reveille.cluster.v1.NodeService.Logs.
 func (c *nodeServiceClient) Logs(ctx context.Context, req *clusterv1.LogsRequest) (*connect.ServerStreamForClient[clusterv1.LogRecord], error) {
 	return c.logs.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// Attach calls reveille.cluster.v1.NodeService.Attach.
+func (c *nodeServiceClient) Attach(ctx context.Context) (*connect.BidiStreamForClientSimple[clusterv1.AttachRequest, clusterv1.AttachResponse], error) {
+	return c.attach.CallBidiStreamSimple(ctx)
 }
 
 // Nudge calls reveille.cluster.v1.NodeService.Nudge.
@@ -716,6 +763,9 @@ func (c *nodeServiceClient) Nudge(ctx context.Context, req *clusterv1.NudgeReque
 // NodeServiceHandler is an implementation of the reveille.cluster.v1.NodeService service.
 type NodeServiceHandler interface {
 	Logs(context.Context, *clusterv1.LogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error
+	// Attach follows one incarnation of a service, and ends with it: its
+	// successor knows nothing of what was attached to.
+	Attach(context.Context, *connect.BidiStream[clusterv1.AttachRequest, clusterv1.AttachResponse]) error
 	// Nudge asks for a heartbeat now: the controller has news.
 	Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error)
 }
@@ -733,6 +783,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Logs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceAttachHandler := connect.NewBidiStreamHandler(
+		NodeServiceAttachProcedure,
+		svc.Attach,
+		connect.WithSchema(nodeServiceMethods.ByName("Attach")),
+		connect.WithHandlerOptions(opts...),
+	)
 	nodeServiceNudgeHandler := connect.NewUnaryHandlerSimple(
 		NodeServiceNudgeProcedure,
 		svc.Nudge,
@@ -743,6 +799,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		switch r.URL.Path {
 		case NodeServiceLogsProcedure:
 			nodeServiceLogsHandler.ServeHTTP(w, r)
+		case NodeServiceAttachProcedure:
+			nodeServiceAttachHandler.ServeHTTP(w, r)
 		case NodeServiceNudgeProcedure:
 			nodeServiceNudgeHandler.ServeHTTP(w, r)
 		default:
@@ -756,6 +814,10 @@ type UnimplementedNodeServiceHandler struct{}
 
 func (UnimplementedNodeServiceHandler) Logs(context.Context, *clusterv1.LogsRequest, *connect.ServerStream[clusterv1.LogRecord]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.NodeService.Logs is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Attach(context.Context, *connect.BidiStream[clusterv1.AttachRequest, clusterv1.AttachResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("reveille.cluster.v1.NodeService.Attach is not implemented"))
 }
 
 func (UnimplementedNodeServiceHandler) Nudge(context.Context, *clusterv1.NudgeRequest) (*clusterv1.NudgeResponse, error) {
