@@ -15,7 +15,7 @@ func TestReckon(t *testing.T) {
 	long := strings.Repeat("word ", 60) + "end\nand a second line"
 	log := []operator.Record{
 		{UptimeSeconds: 0.5, Origin: "kernel", Level: "info", Text: "hidden"},
-		{UptimeSeconds: 1, Origin: "kernel", Level: "warn", Text: "two\n  lines"},
+		{UptimeSeconds: 1, Origin: "kernel", Level: "error", Text: "two\n  lines"},
 		{UptimeSeconds: 2, Origin: "init", Level: "info", Text: "short"},
 		{UptimeSeconds: 3, Origin: "a-long-origin-name", Level: "info", Text: long},
 		{UptimeSeconds: 4, Origin: "join", Level: "warn", Text: "again"},
@@ -26,7 +26,7 @@ func TestReckon(t *testing.T) {
 		{UptimeSeconds: 9, Origin: "steady", Level: "stage", Text: "done"},
 	}
 	shown := "[    0.056000] printed by the kernel\r\n" +
-		"[    1.000] kernel        W two\r\n      lines\r\n" +
+		"[    1.000] kernel        E two\r\n      lines\r\n" +
 		"[    2.000] init          I short\r\n" +
 		"[    3.000] a-long-origin I word word word\r\n    word\r\n    (+300 bytes; all in the log)\r\n" +
 		"[    4.000] join          W again x2\r\n" +

@@ -162,14 +162,14 @@ func reckon(log []operator.Record, text string, flood bool) (b books) {
 }
 
 // reachesConsoles tells whether consoles are offered a record: of the kernel's,
-// which is told to be quiet, warnings and errors; of services' none but the
+// which is told to be quiet, errors; of services' none but the
 // flood, whose records are mostly gone and counted by their number.
 func reachesConsoles(r operator.Record) bool {
 	switch {
 	case strings.HasPrefix(r.Origin, "svc/"):
 		return false
 	case r.Origin == "kernel", r.Origin == "kmsg":
-		return r.Level == "warn" || r.Level == "error"
+		return r.Level == "error"
 	}
 	return r.Level != "debug"
 }
