@@ -59,6 +59,11 @@ func (n *Node) prepareService(ctx context.Context, s service.Service, ref servic
 			return made, err
 		}
 	}
+	if s.Core.Limit > 0 {
+		if err := wantCore(ref, s.Core.Limit); err != nil {
+			return made, err
+		}
+	}
 	return made, ctx.Err()
 }
 
@@ -81,7 +86,9 @@ func (n *Node) makeRoot(ctx context.Context, p service.Payload, ref service.Ref)
 }
 
 // releaseService removes an incarnation's root; the folders it shared stay.
-func (n *Node) releaseService(ref service.Ref) error { return payload.Remove(rootDir(ref)) }
+func (n *Node) releaseService(ref service.Ref) error {
+	return errors.Join(dropCore(ref), payload.Remove(rootDir(ref)))
+}
 
 func orMachine(root string) string {
 	if root == "" {

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -20,7 +21,8 @@ var payloads = map[string]func(args []string){
 	"live":    func([]string) { live() },
 	"exit":    func(args []string) { os.Exit(number(args)) },
 	"signal":  func(args []string) { dieBy(syscall.Signal(number(args))) },
-	"hang":    func([]string) { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP); live() },
+	"hang":    func(args []string) { hang(args[0]) },
+	"fill":    func(args []string) { fill(args[0]) },
 	"deaf":    func([]string) { signal.Ignore(syscall.SIGTERM); live() },
 	"bomb":    func([]string) { bomb() },
 	"daemon":  func([]string) { again("live"); os.Exit(0) },
@@ -89,6 +91,26 @@ func bomb() {
 			time.Sleep(time.Second)
 		}
 	}
+}
+
+// hang answers HTTP for a while, and then nothing any more: it is stopped.
+func hang(address string) {
+	go func() {
+		time.Sleep(3 * time.Second)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}()
+	fmt.Println(http.ListenAndServe(address, http.RedirectHandler("/", http.StatusOK)))
+	os.Exit(2)
+}
+
+// fill takes all that a disk has, and dies over it.
+func fill(file string) {
+	f, err := os.Create(file)
+	for chunk := make([]byte, 1<<16); err == nil; {
+		_, err = f.Write(chunk)
+	}
+	fmt.Println(err)
+	os.Exit(7)
 }
 
 // mute lives on without anybody to tell.

@@ -115,17 +115,39 @@ func (s *store) keepBundle(ctx context.Context, node string, owner *record, b *c
 
 // dropOldest makes the list fit its bounds; the newest always stays.
 func dropOldest(list *storev1.Bundles) []*storev1.StoredBundle {
-	total, keep := uint32(0), 0
+	var left budget
+	var kept, gone []*storev1.StoredBundle
 	for _, b := range slices.Backward(list.Bundles) {
-		if total += b.GetStored(); keep == maxBundles || keep > 0 && total > maxBundleBytes {
-			break
+		if left.take(b) {
+			kept = append(kept, b)
+		} else {
+			gone = append(gone, b)
 		}
-		keep++
 	}
-	cut := len(list.Bundles) - keep
-	gone := list.Bundles[:cut:cut]
-	list.Bundles = list.Bundles[cut:]
+	slices.Reverse(kept)
+	list.Bundles = kept
 	return gone
+}
+
+// budget is what bundles have taken, those of services apart: many of them may
+// fail, which must not cost the crash of an agent.
+type budget [2]struct {
+	count, bytes uint32
+	full         bool
+}
+
+func (l *budget) take(b *storev1.StoredBundle) bool {
+	use := &l[0]
+	if b.GetBundle().GetKind() == string(crash.Service) {
+		use = &l[1]
+	}
+	use.bytes += b.GetStored()
+	use.full = use.full || use.count == maxBundles || use.count > 0 && use.bytes > maxBundleBytes
+	if use.full {
+		return false
+	}
+	use.count++
+	return true
 }
 
 func bundleKey(node, id string) string { return bundlesKey + node + "/" + id }

@@ -18,12 +18,11 @@ type setting struct{ name, value string }
 //   - A kernel that panics restarts the machine after 10 s, in which a person
 //     can read why, unless the command line says otherwise. One that oopses is
 //     not trusted to go on: what it held is held for ever.
-//   - Core dumps, if a service raises its limit from init's 0, are files below
-//     /run, one a program: the default is the root directory, which is memory
-//     as well but grows with every process id. A pipe to a helper would be a
-//     process that init does not know, started by the kernel at a bad moment.
-func settings(cmdline string) []setting {
-	s := []setting{{"kernel/panic_on_oops", "1"}, {"kernel/core_pattern", "/run/core.%e"}, {"kernel/core_uses_pid", "0"}}
+//   - Core dumps go through this program, which knows what is wanted of them and
+//     how much: a file would be made in the root of the service, by its user, and
+//     would be bounded by a limit that the service may change.
+func settings(cmdline, program string) []setting {
+	s := []setting{{"kernel/panic_on_oops", "1"}, {"kernel/core_pipe_limit", strconv.Itoa(coresAtOnce)}, {"kernel/core_pattern", corePattern(program)}}
 	return append(s, panicSetting(cmdline, 0)...)
 }
 
@@ -46,24 +45,24 @@ func (s setting) apply() error {
 	return nil
 }
 
-// maxCore bounds a core dump, bytes: two of them fit into the smallest
-// machine's /run, a tmpfs of half its memory.
-const maxCore = 64 << 20
+// noCore keeps the kernel from dumping into a pipe at all; a limit of 0 does not
+// (do_coredump, fs/coredump.c). A launcher raises it for a service.
+const noCore = 1
 
 // settleKernel makes the settings, and returns what it could not do; each is
 // worth a line and none is a reason to stop.
-func settleKernel() (problems []error) {
+func settleKernel(program string) (problems []error) {
 	cmdline, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
 		problems = append(problems, fmt.Errorf("read kernel command line: %w", err))
 	}
-	for _, s := range settings(string(cmdline)) {
+	for _, s := range settings(string(cmdline), program) {
 		if err := s.apply(); err != nil {
 			problems = append(problems, err)
 		}
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: maxCore}); err != nil {
-		problems = append(problems, fmt.Errorf("bound core dumps: %w", err))
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: noCore, Max: unix.RLIM_INFINITY}); err != nil {
+		problems = append(problems, fmt.Errorf("turn off core dumps: %w", err))
 	}
 	// The last to be killed when memory runs out. PID 1, the warden, never is.
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0); err != nil {

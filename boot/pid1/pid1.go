@@ -136,7 +136,7 @@ func (i *Init) settle() (problems []error) {
 		}
 	}
 	problems = append(problems, mountAPI(apiMounts)...)
-	return append(problems, settleKernel()...)
+	return append(problems, settleKernel(i.options.Program)...)
 }
 
 // untilEnd is init's loop: it turns, for the watchdog to see, until the end is

@@ -19,6 +19,11 @@ import (
 // gives way. It is what the disk holds, and 2 MiB in the worst case.
 const maxPending = 8
 
+// maxServices is how many records of services wait beside those, in memory: a
+// node that starts its services before it has met its controller may see many
+// of them fail. They are small; 4 MiB in the worst case.
+const maxServices = 16
+
 // recorder keeps crash records until the cluster has them. All it does with a
 // disk is done by one goroutine (run), which may hang there for ever; everybody
 // else works on memory.
@@ -144,20 +149,24 @@ func (r *recorder) insert(p *pendingRecord) {
 		return
 	}
 	r.pending = append(r.pending, p)
-	if len(r.pending) > maxPending {
-		r.drop(r.leastWanted().ID)
+	limit := maxPending
+	if p.Kind == crash.Service {
+		limit = maxServices
+	}
+	if same := r.kindred(p); len(same) > limit {
+		r.drop(same[0].ID)
 	}
 }
 
-// leastWanted is the record that gives way: the oldest of a service, of which
-// there may be many, then the oldest. Called with the lock held.
-func (r *recorder) leastWanted() *pendingRecord {
-	for _, p := range r.pending {
-		if p.Kind == crash.Service {
-			return p
+// kindred are the records that share a bound with p, oldest first: services
+// must not push out a crash. Called with the lock held.
+func (r *recorder) kindred(p *pendingRecord) (all []*pendingRecord) {
+	for _, o := range r.pending {
+		if (o.Kind == crash.Service) == (p.Kind == crash.Service) {
+			all = append(all, o)
 		}
 	}
-	return r.pending[0]
+	return all
 }
 
 // drop forgets a record, here and, when run comes to it, on the disk. Called

@@ -95,9 +95,9 @@ func TestSettings(t *testing.T) {
 		{"panic_on_warn=1", true},
 		{"", true},
 	} {
-		has := slices.ContainsFunc(settings(c.cmdline), func(s setting) bool { return s.name == "kernel/panic" })
+		has := slices.ContainsFunc(settings(c.cmdline, "/init"), func(s setting) bool { return s.name == "kernel/panic" })
 		if has != c.panics {
-			t.Errorf("%q: %v", c.cmdline, settings(c.cmdline))
+			t.Errorf("%q: %v", c.cmdline, settings(c.cmdline, "/init"))
 		}
 	}
 }

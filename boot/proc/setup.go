@@ -38,6 +38,12 @@ type Folder struct {
 	At     string `json:"at"` // absolute, in the root; made where it is not there
 }
 
+// CoreDir is where the cores of services are. For each incarnation whose core is
+// wanted the agent puts a file NAME-INCARNATION.limit there, with the bytes that
+// are kept; beside it, the dump becomes NAME-INCARNATION.core (init's handler of
+// dumps). All of it is memory, which the agent gives back after the bundle.
+const CoreDir = "/run/reveille/cores"
+
 func (s *Setup) has(namespace string) bool {
 	return s != nil && slices.Contains(s.Namespaces, namespace)
 }

@@ -1,0 +1,45 @@
+//go:build e2e && soak
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// otherMisdeeds are those that `make soak` adds.
+var otherMisdeeds = []misdeed{
+	{"exit-two", does("exit 2", ""), "failed", `^exit status 2$`, `payload exit`},
+	{"deaf", does("deaf", ""), "running", `^$`, ""},
+	{"orphans", does("orphans", ""), "failed", `^exit status 1, and left 3 processes behind, which were killed$`, `3 processes were left over`},
+	{"mute", does("mute", ""), "running", `^$`, ""},
+	{"flood", does("flood", ", logs: {rate: 64Ki}"), "running", `^$`, ""},
+	{"fast", strings.Replace(does("exit 1", ""), "never", "on-failure", 1), "backoff", `^exit status 1$`, `payload exit`},
+	{"no-program", `command: [/run/svc/none], restart: never, files: {/run/svc/none: {mode: "0755", content: "no program"}}`,
+		"failed", `^start no-program: exec /run/svc/none: exec format error$`, `it never ran`},
+	{"no-group", does("live", ", group: nosuch"), "failed", `^start no-group: set group nosuch: not found$`, `it never ran`},
+	{"dump", does("dump 300", ", core: {limit: 4Mi}"), "failed", `^signal 6 \(aborted\), core dumped$`, `core: 4194304 bytes, cut`},
+	{"fill", does("fill /run/reveille/state/filler", ""), "failed", `^exit status 7$`, `no space left on device`},
+}
+
+// TestAllServiceFaults runs the other misdeeds, and then those that a signal
+// ends, each signal that a process dies of.
+func TestAllServiceFaults(t *testing.T) {
+	t.Run("misdeeds", func(t *testing.T) { misbehave(t, otherMisdeeds) })
+	deadly := []misdeed{}
+	for sig := syscall.Signal(1); sig <= syscall.SIGSYS; sig++ {
+		switch sig {
+		case syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGURG, syscall.SIGWINCH:
+			continue // nobody dies of them
+		}
+		deadly = append(deadly, misdeed{fmt.Sprintf("signal-%d", sig), does(fmt.Sprintf("signal %d", sig), ""), "failed",
+			fmt.Sprintf(`^signal %d \(.*\)`, sig), `payload signal`})
+	}
+	for len(deadly) > 0 { // the cluster keeps sixteen bundles of a node
+		some := deadly[:min(12, len(deadly))]
+		deadly = deadly[len(some):]
+		t.Run("signals from "+some[0].name, func(t *testing.T) { misbehave(t, some) })
+	}
+}
