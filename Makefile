@@ -151,7 +151,7 @@ bench: image
 	go test -run '^$$' -bench . ./console
 	$(GOBUILD) -o build/guestexec ./images/guestexec
 	.ci/peers "$$PWD/build/peers"
-	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestPeers$$' ./netcfg
+	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestPeers(Carrier)?$$' ./netcfg
 	go run ./images/bootbench
 
 proto:

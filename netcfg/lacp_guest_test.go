@@ -6,12 +6,9 @@ import (
 	"bufio"
 	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // far makes the other machine what the document says.
@@ -126,20 +123,6 @@ func TestConnectionSurvives(t *testing.T) {
 			},
 		)
 	})
-}
-
-// in runs f on a thread in our namespace that ends with it.
-func (w *watched) in(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if err := unix.Setns(w.ns, unix.CLONE_NEWNET); err != nil {
-			done <- err
-			return
-		}
-		done <- f()
-	}()
-	return <-done
 }
 
 // connect opens a connection to the other machine; the result sends a line and

@@ -141,9 +141,8 @@ func timeNetworkd(t, whole *testing.T, vlans int) {
 	}
 }
 
-// networkdFiles writes the wish in networkd's words. Duplicate address
-// detection is off: networkd waits for it, and the others do not.
-func networkdFiles(t *testing.T, vlans int) {
+// networkdTree makes the tree one that networkd can run in.
+func networkdTree(t *testing.T) {
 	for _, m := range []struct {
 		kind, target string
 		flags        uintptr
@@ -161,12 +160,25 @@ func networkdFiles(t *testing.T, vlans int) {
 			}
 		})
 	}
-	dir := filepath.Join(peers, "run/systemd/network")
-	for _, d := range []string{dir, filepath.Join(peers, "run/systemd/netif/links")} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
+	for _, d := range []string{"run/systemd/network", "run/systemd/netif/links"} {
+		if err := os.MkdirAll(filepath.Join(peers, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+	// The user that networkd runs as writes here, with each event: if it cannot,
+	// it takes several times as long.
+	for _, d := range []string{"run/systemd/netif", "run/systemd/netif/links"} {
+		if err := os.Chmod(filepath.Join(peers, d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// networkdFiles writes the wish in networkd's words. Duplicate address
+// detection is off: networkd waits for it, and the others do not.
+func networkdFiles(t *testing.T, vlans int) {
+	networkdTree(t)
+	dir := filepath.Join(peers, "run/systemd/network")
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -203,17 +215,8 @@ func runNetworkd(t *testing.T, vlans int) (took time.Duration, failed int) {
 			t.Fatal(err)
 		}
 	}
-	cmd := inPeers("/lib/systemd/systemd-networkd")
 	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // killed
-	}()
+	defer startNetworkd(t)()
 	const patience = 6 * time.Minute
 	settled, configured, done := 0, 0, map[string]bool{}
 poll:
@@ -239,4 +242,18 @@ poll:
 		}
 	}
 	return time.Since(start), vlans + 1 - configured
+}
+
+// startNetworkd runs networkd in this thread's network namespace until stop.
+func startNetworkd(t *testing.T) (stop func()) {
+	cmd := inPeers("/lib/systemd/systemd-networkd")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // killed
+	}
 }
