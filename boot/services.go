@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"reveille/boot/monitor"
+	"reveille/boot/proc"
 	"reveille/boot/service"
 	"reveille/boot/supervise"
 )
@@ -15,6 +16,9 @@ import (
 func (n *Node) services(ctx context.Context) error {
 	if err := n.opened.vault.EndPhase(ctx); err != nil {
 		return sealedFault(err)
+	}
+	if err := proc.RaiseLoopback(); err != nil {
+		n.logger("services").Warn(err.Error() + ", going on: services may miss it")
 	}
 	n.keep(ctx, "services", n.superviseServices)
 	n.keep(ctx, "health", n.nameTrouble)

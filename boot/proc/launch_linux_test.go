@@ -111,7 +111,7 @@ func TestSetup(t *testing.T) {
 		{"no new privileges", Setup{NoNewPrivileges: true}, `awk '/^NoNewPrivs/ {print $2}' /proc/self/status`, "1\n"},
 		{"no core", Setup{}, `ulimit -c; awk '/core file/ {print $5}' /proc/self/limits`, "0\n1\n"},
 		{"core", Setup{Core: true, CoreFilter: 0x21}, `ulimit -c; cat /proc/self/coredump_filter`, "unlimited\n00000021\n"},
-		{"pid namespace", Setup{Namespaces: []string{"pid", "mount", "uts", "ipc", "net"}}, `echo $$; ls -d /proc/[0-9]* | head -1; ls /sys/class/net | wc -l`, "1\n/proc/1\n"},
+		{"pid namespace", Setup{Namespaces: []string{"pid", "mount", "uts", "ipc", "net"}}, `echo $$; ls -d /proc/[0-9]* | head -1; bash -c 'exec 3<>/dev/tcp/127.0.0.1/9' 2>&1 | grep -o refused`, "1\n/proc/1\nrefused\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := launching(t)

@@ -97,6 +97,11 @@ func (s *Setup) unshare() error {
 	if err := unix.Unshare(flags); err != nil {
 		return fmt.Errorf("make namespaces: %w", err)
 	}
+	if s.has("net") {
+		if err := RaiseLoopback(); err != nil {
+			return err
+		}
+	}
 	if flags&unix.CLONE_NEWNS == 0 {
 		return nil
 	}
