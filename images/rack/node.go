@@ -37,6 +37,9 @@ type Machine struct {
 	UEFI       bool // firmware that keeps variables
 	NoDisk     bool // no state disk
 
+	MemoryMiB int               // bench.Config.MemoryMiB
+	Files     map[string][]byte // of the state disk
+
 	Args []string // more arguments for QEMU
 }
 
@@ -80,6 +83,8 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		UEFI:      m.UEFI,
 		NodeYAML:  []byte(m.Config),
 		Forward:   []bench.Forward{{Host: api, Guest: Address + ":7444"}},
+		MemoryMiB: m.MemoryMiB,
+		Files:     m.Files,
 		Args:      m.Args,
 	})
 	if err != nil {
