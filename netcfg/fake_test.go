@@ -235,8 +235,8 @@ func (f *fake) remove(index int) {
 	for _, c := range f.ports(index) {
 		f.release(c)
 	}
-	for _, v := range f.vlans(index) {
-		f.remove(v.Index)
+	for on := f.vlans(index); len(on) > 0; on = f.vlans(index) { // the list moves
+		f.remove(on[0].Index)
 	}
 	f.state.Links = slices.DeleteFunc(f.state.Links, func(l LinkState) bool { return l.Index == index })
 	f.state.Addresses = slices.DeleteFunc(f.state.Addresses, func(a AddressState) bool { return a.Link == index })

@@ -83,7 +83,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0}, ifInfo(1, 0, 0))
 	f.Add([]byte{1}, make([]byte, 8))
 	f.Add([]byte{2}, routeDumpRequest(2))
-	decoders := []func(*State, []byte) error{decodeLink, decodeAddress, decodeRoute}
+	f.Add([]byte{3}, ruleDumpRequest(2))
+	decoders := []func(*State, []byte) error{decodeLink, decodeAddress, decodeRoute, decodeRule}
 	f.Fuzz(func(t *testing.T, kind, data []byte) {
 		if len(kind) == 0 {
 			return

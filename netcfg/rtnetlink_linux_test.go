@@ -59,6 +59,22 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// FuzzAnswer: whatever comes, what is passed on lies within it.
+func FuzzAnswer(f *testing.F) {
+	f.Add(reply(7, unix.NLMSG_ERROR, unix.NLM_F_ACK_TLVS|unix.NLM_F_CAPPED, errnoData(unix.EBUSY, make([]byte, 24)...)))
+	f.Add(slices.Concat(reply(7, unix.RTM_NEWADDR, unix.NLM_F_MULTI, []byte("abc")), reply(7, unix.NLMSG_DONE, 0, errnoData(0))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		heard := 0
+		_, err := answer(b, 7, func(m message) error { heard += unix.SizeofNlMsghdr + len(m.data); return nil })
+		if heard > len(b) {
+			t.Errorf("%d bytes of %d", heard, len(b))
+		}
+		if err != nil {
+			_ = err.Error()
+		}
+	})
+}
+
 func TestAttributes(t *testing.T) {
 	a := attrs{b: []byte{1, 2, 3, 4}}
 	a.Uint8(1, 0xfe)
