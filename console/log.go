@@ -61,6 +61,7 @@ type Log struct {
 	lost      map[string]loss
 	followers []*Follower
 	sinks     []sink
+	tee       func(Record)
 }
 
 // loss is what of an origin is no longer kept.
@@ -119,11 +120,22 @@ func (l *Log) add(e Entry, now time.Duration) {
 	for _, f := range l.followers {
 		f.notify(r)
 	}
+	if l.tee != nil {
+		l.tee(r)
+	}
 	if !r.RingOnly {
 		for _, s := range l.sinks {
 			s.offer(r)
 		}
 	}
+}
+
+// Tee has f called with every record from now on, in order and under the log's
+// lock: it must return at once and must not call the log.
+func (l *Log) Tee(f func(Record)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tee = f
 }
 
 // store keeps the record in the head while that has room, else in its

@@ -55,7 +55,7 @@ func (w *warden) bury(ws syscall.WaitStatus) {
 	all.Go(func() { within(mute, func() { w.showDeath(report, "init is dead") }) })
 	stored := make(chan error, 1)
 	go func() {
-		_, err := bounded(diskPatience, func() (struct{}, error) { return struct{}{}, keepReport(report) })
+		_, err := bounded(diskPatience, func() (struct{}, error) { return struct{}{}, keepReport(report, readLastLog(w.log)) })
 		stored <- err
 	}()
 	all.Wait()
@@ -97,11 +97,11 @@ func (w *warden) report(ws syscall.WaitStatus) console.CrashReport {
 }
 
 // keepReport writes the crash record to the state partition.
-func keepReport(c console.CrashReport) error {
+func keepReport(c console.CrashReport, log []byte) error {
 	if !stateMounted() {
 		return errNoPartition
 	}
-	return keepIn(crash.Dir, recordOf(crash.Init, c, nil).Encode())
+	return keepIn(crash.Dir, recordOf(crash.Init, c, log).Encode())
 }
 
 // keepIn writes a record where the disk lets it: one slot that cannot be read,

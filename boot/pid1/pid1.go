@@ -130,6 +130,12 @@ func (i *Init) settle() (problems []error) {
 	} else {
 		unix.CloseOnExec(noteFD)
 		i.note = os.NewFile(noteFD, "note")
+		unix.CloseOnExec(logFD)
+		if last, err := mapLastLog(os.NewFile(logFD, "log")); err != nil {
+			problems = append(problems, err)
+		} else {
+			i.log.Tee(last.add)
+		}
 		// What the agent or a service leaves behind comes to us, not to PID 1.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			problems = append(problems, fmt.Errorf("become reaper of orphans: %w", err))

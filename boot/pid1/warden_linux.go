@@ -37,6 +37,7 @@ type warden struct {
 	pid     atomic.Int64
 	words   *os.File // init's file descriptor 2, in memory: its death waits for nobody
 	note    *os.File // where init notes the stage, likewise
+	log     *os.File // where init keeps the end of its log, likewise: see lastLog
 	ready   *os.File // ends when init hears signals, or is dead
 	hurry   atomic.Bool
 }
@@ -45,6 +46,7 @@ type warden struct {
 const (
 	noteFD  = 3
 	readyFD = 4 // init closes it when it hears signals
+	logFD   = 5
 )
 
 // earReady bounds the wait for an init that hears signals: it has been seen to
@@ -76,6 +78,9 @@ func (w *warden) start() (err error) {
 	if w.note, err = newMemory("init-note"); err != nil {
 		return err
 	}
+	if w.log, err = newMemory("init-log"); err != nil {
+		return err
+	}
 	var theirs *os.File
 	if w.ready, theirs, err = os.Pipe(); err != nil {
 		return fmt.Errorf("make pipe: %w", err)
@@ -83,7 +88,7 @@ func (w *warden) start() (err error) {
 	defer theirs.Close()
 	pid, err := syscall.ForkExec(w.options.Program, w.options.InitArgs, &syscall.ProcAttr{
 		Env:   append(os.Environ(), "GOTRACEBACK=all"),
-		Files: []uintptr{null.Fd(), null.Fd(), w.words.Fd(), w.note.Fd(), theirs.Fd()},
+		Files: []uintptr{null.Fd(), null.Fd(), w.words.Fd(), w.note.Fd(), theirs.Fd(), w.log.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -25,8 +25,14 @@ const fakeInit = "fake-init"
 func runFakeInit() {
 	i := newInit(Options{})
 	i.note = os.NewFile(noteFD, "note")
+	last, err := mapLastLog(os.NewFile(logFD, "log"))
+	if err != nil {
+		panic(err)
+	}
+	i.log.Tee(last.add)
 	i.setStage(context.Background(), proc.Progress{Stage: "a stage with a long name"})
 	i.setStage(context.Background(), proc.Progress{Stage: "config"})
+	i.info("about to play %s", os.Args[1])
 	switch os.Args[1] {
 	case "panic":
 		go func() { panic("init panics") }()
@@ -76,6 +82,9 @@ func TestWardenKnowsWhy(t *testing.T) {
 			}
 			if !strings.Contains(r.Trace, c.trace) {
 				t.Errorf("no %s in the trace:\n%s", c.trace, r.Trace)
+			}
+			if log := string(readLastLog(w.log)); !strings.HasSuffix(log, "] init          I about to play "+c.role+"\n") {
+				t.Errorf("the log ends %q", log)
 			}
 			said := string(spoken(r))
 			if !strings.Contains(said, "crash         C init crashed: "+c.reason) || strings.Contains(strings.ReplaceAll(said, "\r\n", ""), "\n") {

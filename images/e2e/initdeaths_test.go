@@ -45,7 +45,12 @@ func TestInitPanics(t *testing.T) {
 		}
 	}
 	see(t, ctx, n, 0, `previous boot [0-9a-f]+: init crash`)
-	if b := awaitBundle(t, ctx, r, 1); b.Kind != "init" || b.BootID == v.BootID || !strings.Contains(b.Trace, "pid1/faults.go") {
+	b := awaitBundle(t, ctx, r, 1)
+	if b.Kind != "init" || b.BootID == v.BootID || !strings.Contains(b.Trace, "pid1/faults.go") {
 		t.Errorf("the bundle is of something else: %+v", b)
+	}
+	if lines := strings.Split(strings.TrimRight(b.Log, "\n"), "\n"); !strings.Contains(lines[0], "init          I reveille ") ||
+		!strings.HasSuffix(lines[len(lines)-1], "marked, <nil>; asking init for it") {
+		t.Errorf("not all of the log of the boot that ended:\n%s", b.Log)
 	}
 }
