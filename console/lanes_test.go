@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,7 @@ type line struct {
 	bursts bool // QEMU with a full socket: nothing until that is 3/4 empty
 	socket float64
 	shut   bool
+	late   int // milliseconds that a look at the queue is late at most
 }
 
 // take is what drains of queue bytes in dt seconds.
@@ -104,11 +106,14 @@ func (l *line) take(queue, dt float64) float64 {
 	return taken
 }
 
-// A line's true rate is found from above and from below, whatever its rhythm.
+// A line's true rate is found from above and from below, whatever its rhythm,
+// and on a machine that always looks late.
 func TestPacerFindsTheRate(t *testing.T) {
 	for _, l := range []line{{rate: 50}, {rate: 200}, {rate: 960}, {rate: 5000}, {rate: 11520},
-		{rate: 100, bursts: true}, {rate: 200, bursts: true}, {rate: 960, bursts: true}} {
-		t.Run(fmt.Sprint(l.rate, " bursts ", l.bursts), func(t *testing.T) {
+		{rate: 100, bursts: true}, {rate: 200, bursts: true}, {rate: 960, bursts: true},
+		{rate: 200, late: 400}, {rate: 960, late: 400}, {rate: 11520, late: 400}} {
+		t.Run(fmt.Sprint(l.rate, " bursts ", l.bursts, " late ", l.late), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
 			now := time.Unix(0, 0)
 			p := newPacer(11520, now)
 			queue, sent, peak, believed, n := 0.0, 0, 0.0, 0.0, 0
@@ -119,7 +124,7 @@ func TestPacerFindsTheRate(t *testing.T) {
 					queue += 80
 					sent += 80
 				}
-				pause := p.wait(80)
+				pause := p.wait(80) + time.Duration(random.IntN(l.late+1))*time.Millisecond
 				now = now.Add(pause)
 				queue -= l.take(queue, pause.Seconds())
 				if now.Sub(time.Unix(0, 0)) > 10*time.Second {
@@ -134,8 +139,51 @@ func TestPacerFindsTheRate(t *testing.T) {
 			if peak > max(l.rate/2, minDepth+1) {
 				t.Errorf("queues %.0f bytes", peak)
 			}
-			if used := float64(sent) / 60 / l.rate; used < 0.75 {
+			if used := float64(sent) / 60 / l.rate; used < 0.75 && l.late == 0 {
 				t.Errorf("uses %.0f %% of the line", used*100)
+			}
+		})
+	}
+}
+
+// TestPacerOnABusyMachine boots on one: the looks at the queue come late, when
+// even a slow line has drained it, and few lines come. Then comes a burst. What
+// the tty queue holds of it, a crash right behind it has to wait for.
+func TestPacerOnABusyMachine(t *testing.T) {
+	for i := range 40 {
+		l := []line{{rate: 200}, {rate: 960}, {rate: 200, bursts: true}, {rate: 960, bursts: true}}[i%4]
+		t.Run(fmt.Sprint(l.rate, " bursts ", l.bursts, " ", i), func(t *testing.T) {
+			const lineBytes, burst = 60, 8 * time.Second
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			began := time.Unix(0, 0)
+			now, p := began, newPacer(11520, began)
+			queue, waiting, next, peak := 0.0, 12, began.Add(time.Second), 0.0
+			for now.Before(began.Add(burst + time.Second)) {
+				for ; !next.After(now); next = next.Add(400 * time.Millisecond) {
+					waiting += int(l.rate / 200) // less than the line carries
+				}
+				if peak == 0 && now.Sub(began) > burst {
+					waiting += 100
+				}
+				p.observe(now, int(queue))
+				for p.wanting = false; waiting > 0 && p.admits(lineBytes); waiting-- {
+					p.wrote(now, lineBytes)
+					queue += lineBytes
+				}
+				if now.Sub(began) > burst {
+					peak = max(peak, queue)
+				}
+				pause := p.wait(lineBytes)
+				if waiting == 0 {
+					pause = maxPoll
+				}
+				pause += time.Duration(random.IntN(600)) * time.Millisecond
+				now = now.Add(pause)
+				queue -= l.take(queue, pause.Seconds())
+			}
+			t.Logf("believes %.0f B/s, queues %.0f bytes", p.rate, peak)
+			if peak > max(l.rate, minDepth+lineBytes) {
+				t.Errorf("%.0f bytes of the burst are in the tty queue, %.1f s", peak, peak/l.rate)
 			}
 		})
 	}

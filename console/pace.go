@@ -72,13 +72,21 @@ func (p *pacer) observe(now time.Time, queued int) {
 
 // measure adapts the rate to what drained in dt seconds.
 func (p *pacer) measure(gone, dt float64) {
-	if p.known = p.known || p.queued > 0 && dt > 0; !p.known {
-		// It drained before we looked; the first looks come at the time that
-		// the queue should take, so it is faster than believed.
-		if gone > 0 {
+	if !p.known && p.queued == 0 {
+		// It drained before we looked, so it is faster than believed; unless we
+		// looked late, as a busy machine does, when any line had the time.
+		if gone > p.rate*dt {
 			p.rate = min(2*p.rate, p.max)
 		}
 		return
+	}
+	if !p.known && dt > 0 {
+		// The last doubling was one too many.
+		p.known, p.rate = true, max(p.rate/2, min(firstRate, p.max))
+	}
+	if p.queued == 0 {
+		// It may have stood idle since: that says nothing against the line.
+		dt = min(dt, gone/p.rate)
 	}
 	fade := math.Exp(-dt / memory.Seconds())
 	p.gone = p.gone*fade + gone
