@@ -94,7 +94,7 @@ func TestInitPanicsAtStart(t *testing.T) {
 		see(t, ctx, n, port, `init crashed: panic: fault: init-panic at the start`)
 		see(t, ctx, n, port, `pid1/faults\.go`)
 		see(t, ctx, n, port, `-- end of trace --`)
-		see(t, ctx, n, port, `nothing counts them: rebooting in \d+s`)
+		see(t, ctx, n, port, `init is dead; rebooting in \d+s, so as not to make a storm of reboots`)
 		chunks := n.Port(port).Chunks()
 		text := textOf(chunks)
 		if problem := inPieces(text); problem != "" {
