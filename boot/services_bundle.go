@@ -18,11 +18,12 @@ const logOfDeath = 1000
 // bundleService hands init a record of a death, and init keeps it, through
 // crashes of the agent and of the machine, until the cluster has it.
 func (n *Node) bundleService(ctx context.Context, d supervise.Death, r supervise.Remains) error {
-	_, about := coreOf(d.Ref, d.Service.Core.Limit)
+	core, about := coreOf(d.Ref, d.Service.Core.Limit)
 	if about != "" {
 		r.Events = append(r.Events, about)
 	}
 	record := serviceRecord(d, r)
+	record.Dmesg = core
 	record.Node, record.Build, record.BootID = n.params.Name, n.build.ID, n.bootID
 	record.Stage, _ = n.track.Now()
 	record.Time = time.Now().UTC()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"reveille/boot/crash"
 	"reveille/boot/proc"
 	"reveille/boot/service"
 )
@@ -27,18 +28,27 @@ func wantCore(ref service.Ref, limit uint64) error {
 	return nil
 }
 
-// coreOf is the core that an incarnation left, and a line about it; both empty
-// if it left none.
-func coreOf(ref service.Ref, limit uint64) (file, text string) {
-	info, err := os.Stat(coreFile(ref, "core"))
+// coreOf is the core that an incarnation left, as a record has it, and a line
+// about it; both are empty if it left none.
+func coreOf(ref service.Ref, limit uint64) (packed []byte, text string) {
+	f, err := os.Open(coreFile(ref, "core"))
 	if err != nil {
-		return "", "" // none was wanted, or it did not crash
+		return nil, "" // none was wanted, or it did not crash
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, "core: " + err.Error()
 	}
 	text = fmt.Sprintf("core: %d bytes", info.Size())
 	if uint64(info.Size()) >= limit {
 		text += ", cut there"
 	}
-	return coreFile(ref, "core"), text
+	packed, taken, err := crash.PackCore(f)
+	if err != nil {
+		text += ", " + err.Error()
+	}
+	return packed, fmt.Sprintf("%s; the first %d of them are in this record", text, taken)
 }
 
 // dropCore gives the memory back.

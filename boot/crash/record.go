@@ -51,7 +51,7 @@ type Record struct {
 
 	Trace []byte `json:"-"` // what the process wrote when it died
 	Log   []byte `json:"-"` // the log's end at that time
-	Dmesg []byte `json:"-"` // the kernel's, out of pstore
+	Dmesg []byte `json:"-"` // the kernel's, out of pstore; of a service: its core (PackCore)
 }
 
 // A record in bytes, all numbers little endian:

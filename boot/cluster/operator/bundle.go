@@ -16,7 +16,7 @@ import (
 // not tell, as it does not in a dump of the kernel's.
 type Bundle struct {
 	ID            string     `json:"id" yaml:"id"`
-	Kind          string     `json:"kind" yaml:"kind"` // agent, init, kernel
+	Kind          string     `json:"kind" yaml:"kind"` // agent, init, kernel, service
 	Reason        string     `json:"reason" yaml:"reason"`
 	Time          *time.Time `json:"time" yaml:"time"` // of the death, by the node's clock
 	Received      *time.Time `json:"received" yaml:"received"`
@@ -39,6 +39,8 @@ type CrashRecord struct {
 	Trace        string   `json:"trace" yaml:"trace"`
 	Log          string   `json:"log" yaml:"log"`
 	Dmesg        string   `json:"dmesg" yaml:"dmesg"`
+	CoreBytes    int      `json:"coreBytes" yaml:"coreBytes"` // of a service's memory when it crashed: see --core
+	Core         []byte   `json:"-" yaml:"-"`
 }
 
 // BundleOf is the view of a bundle in a list.
@@ -68,10 +70,19 @@ func CrashRecordOf(resp *clusterv1.GetBundleResponse) (CrashRecord, error) {
 	if st.ID != resp.GetBundle().GetId() {
 		return CrashRecord{}, fmt.Errorf("asked for bundle %s, got %s", resp.GetBundle().GetId(), st.ID)
 	}
+	dmesg, core := st.Dmesg, []byte(nil)
+	if st.Kind == crash.Service {
+		var err error
+		if core, err = crash.UnpackCore(st.Dmesg); err != nil {
+			return CrashRecord{}, err
+		}
+		dmesg = nil
+	}
 	return CrashRecord{
+		CoreBytes: len(core), Core: core,
 		Bundle: BundleOf(resp.GetBundle()), RanSeconds: st.Ran.Seconds(), WaitStatus: st.WaitStatus, Frame: st.Frame,
 		Summary: append([]string{}, st.Summary...), WrittenBytes: st.Written,
-		Trace: text(st.Trace), Log: text(st.Log), Dmesg: text(st.Dmesg),
+		Trace: text(st.Trace), Log: text(st.Log), Dmesg: text(dmesg),
 	}, nil
 }
 
@@ -117,6 +128,9 @@ func (r CrashRecord) WriteText(w io.Writer) error {
 	if r.Kind != string(crash.Kernel) {
 		rows = append(rows, "stage\t"+orDash(r.Stage),
 			fmt.Sprintf("ended\tincarnation %d after %.3fs: %s", r.Incarnation, r.RanSeconds, orDash(terminal(r.WaitStatus))))
+	}
+	if r.CoreBytes > 0 {
+		rows = append(rows, fmt.Sprintf("core\t%s of it are in the bundle; --core FILE writes them", count(uint64(r.CoreBytes), "byte")))
 	}
 	if err := columns(w, rows...); err != nil {
 		return err
