@@ -50,6 +50,7 @@ func (s *services) handler() http.Handler {
 	mount(path, h, identity.RoleNode)
 	path, h = clusterv1connect.NewOperatorServiceHandler(s.operator, opts...)
 	mount(path, h, identity.RoleOperator)
+	mount("GET /{$}", http.HandlerFunc(s.operator.servePage), identity.RoleOperator)
 	return mux
 }
 
