@@ -82,7 +82,29 @@ func (n *Node) makeRoot(ctx context.Context, p service.Payload, ref service.Ref)
 	if err := payload.Remove(rootDir(ref)); err != nil {
 		return "", err
 	}
-	return payload.Root(files, rootDir(ref))
+	root, err := payload.Root(files, rootDir(ref))
+	if err != nil {
+		return "", err
+	}
+	return root, copyNames(root)
+}
+
+// copyNames gives a root the node's names, as they are now: without hosts(5)
+// not even localhost is known.
+func copyNames(root string) error {
+	for _, file := range []string{hostsFile, resolvConf} {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("copy names: %w", err)
+		}
+		if err := payload.WriteFile(root, service.File{Path: file, Mode: 0o644}, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // releaseService removes an incarnation's root; the folders it shared stay.

@@ -36,11 +36,9 @@ func checkTemplate(content string, secrets Secrets) error {
 		return err
 	}
 	w := walk(t)
-	if w.err == nil {
-		w.err = w.knowsSecrets(secrets)
-	}
-	if w.err != nil {
-		return w.err
+	w.knowsSecrets(secrets)
+	if len(w.problems) > 0 {
+		return errors.New(strings.Join(w.problems, "; "))
 	}
 	sample := Facts{
 		Node:    NodeFacts{Name: "n1", ID: "id", BootID: "boot", Addresses: []string{"192.0.2.1", "2001:db8::1"}},
@@ -64,14 +62,14 @@ func secretsOf(content string) []string {
 
 // walker goes through all actions of a template.
 type walker struct {
-	secrets []string
-	err     error
+	secrets  []string
+	problems []string
 }
 
 func walk(t *template.Template) *walker {
 	w := &walker{}
 	if len(t.Templates()) > 1 {
-		w.err = errors.New("a template within the template is not supported")
+		w.problems = append(w.problems, "a template within the template is not supported")
 	}
 	if t.Tree != nil {
 		w.list(t.Root, 0)
@@ -79,22 +77,21 @@ func walk(t *template.Template) *walker {
 	return w
 }
 
-func (w *walker) knowsSecrets(secrets Secrets) error {
+func (w *walker) knowsSecrets(secrets Secrets) {
 	for _, name := range w.secrets {
 		if _, ok := secrets.Get(name); !ok {
 			var names []string
 			for _, s := range secrets {
 				names = append(names, s.Name)
 			}
-			return fmt.Errorf("no secret %q is defined under secrets%s", name, netcfg.Suggest(name, names))
+			w.problems = append(w.problems, fmt.Sprintf("no secret %q is defined under secrets%s", name, netcfg.Suggest(name, names)))
 		}
 	}
-	return nil
 }
 
 func (w *walker) fail(n parse.Node, text string) {
-	if w.err == nil {
-		w.err = fmt.Errorf("%s: %s", n, text)
+	if text = fmt.Sprintf("%s: %s", n, text); !slices.Contains(w.problems, text) {
+		w.problems = append(w.problems, text)
 	}
 }
 
