@@ -61,7 +61,11 @@ func (o *operatorService) RemoveNode(ctx context.Context, req *clusterv1.RemoveN
 		}
 		node.Removed = timestamppb.Now()
 		key := &record{key: keysKey + node.GetKeySha256()}
-		return o.store.save(ctx, []*record{rec}, []*record{rec}, []*record{key})
+		services, err := o.forgetServices(ctx, req.GetName())
+		if err != nil {
+			return err
+		}
+		return o.store.save(ctx, []*record{rec, services}, []*record{rec, services}, []*record{key})
 	})
 	if err != nil {
 		return nil, err

@@ -69,6 +69,18 @@ func (o *operatorService) subject(ctx context.Context, name string) (*subject, e
 	return s, nil
 }
 
+// forgetServices is the record of a node's services without what they were: its
+// secrets are nobody's any more.
+func (o *operatorService) forgetServices(ctx context.Context, name string) (*record, error) {
+	kept := new(storev1.Services)
+	r := &record{key: servicesKey + name, msg: kept}
+	if err := o.store.load(ctx, r); err != nil {
+		return nil, err
+	}
+	kept.Desired = &clusterv1.DesiredServices{Generation: kept.GetDesired().GetGeneration()}
+	return r, nil
+}
+
 // change stores what edit makes of a node's desired configuration, and tells
 // the node, unless nothing came of it.
 func (o *operatorService) change(ctx context.Context, node, what string, edit func(*desired) error) (generation uint64, told bool, err error) {
