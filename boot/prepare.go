@@ -130,7 +130,7 @@ func makeFolders(s service.Service, root string) ([]proc.Folder, error) {
 		return nil, fmt.Errorf("make folders: %w", err)
 	}
 	var out []proc.Folder
-	for _, path := range s.Folders {
+	for _, path := range slices.Sorted(slices.Values(s.Folders)) { // one that lies in another comes after it
 		if root == "" {
 			if err := makeFolder(path, uid, gid); err != nil {
 				return nil, fmt.Errorf("make folder %s: %w", path, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -155,7 +156,7 @@ func Owner(root, user string) (uid, gid int, err error) {
 // owner who comes first, and returns where it is. What one of the services
 // mounts in it, the others see.
 func Folder(dir, path string, uid, gid int) (string, error) {
-	at := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "+"))
+	at := filepath.Join(dir, url.PathEscape(strings.TrimPrefix(path, "/")))
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
 		err = os.Mkdir(at, 0o755)
