@@ -72,25 +72,48 @@ func TestCrashOnDeadConsoleIsShownWhenItRevives(t *testing.T) {
 	})
 }
 
+// A trace has a console for ten seconds, whatever was believed of the line
+// before; a very slow one shows the least all the same.
 func TestHugeTraceIsCutAndSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, newFakePort(960), Options{})
-		defer b.close()
-		col := NewCrashCollector(DefaultCrashHead, DefaultCrashTail, nil)
-		col.Write([]byte(panicText))
-		for i := range 200000 {
-			fmt.Fprintf(col, "\ngoroutine %d [chan receive]:\nmain.worker(0x1)\n\t/src/main.go:10 +0x1d\n", i)
-		}
-		c := Summarise(testFacts, col.Text())
-		c.Publish(b.log)
-		b.log.Append("x", Info, "life goes on")
-		b.settle()
-		text := b.port.text()
-		if !regexp.MustCompile(`-- 1\d\.\d MB of trace not shown; all that was kept is in the log --\n`).MatchString(text) {
-			t.Errorf("the cut is not told:\n%s", text[max(0, len(text)-500):])
-		}
-		if len(text) > 960*13 || !strings.Contains(text, "life goes on") {
-			t.Errorf("%d bytes of console for one crash", len(text))
-		}
-	})
+	for _, c := range []struct {
+		before, rate float64
+		least, most  int // bytes of console for all
+	}{
+		{960, 960, 960 * 9, 960 * 13},
+		{11520, 960, 960 * 9, 960 * 15}, // what is queued then is gone late
+		{960, 11520, maxTrace * 9 / 10, maxTrace + 1024},
+		{50, 50, minTraceBudget, minTraceBudget + 1024},
+	} {
+		t.Run(fmt.Sprint(c.before, " then ", c.rate), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newFakePort(c.before), Options{})
+				defer b.close()
+				b.run(10*time.Second, 10*time.Millisecond, func() { b.log.Append("x", Error, fmt.Sprint("line at ", time.Now())) })
+				b.settle()
+				shown := len(b.port.text())
+				b.port.set(c.rate, nil)
+				hugeCrash().Publish(b.log)
+				b.log.Append("x", Info, "life goes on")
+				b.settle()
+				text := b.port.text()[shown:]
+				if !regexp.MustCompile(`-- 1\d\.\d MB of trace not shown; all that was kept is in the log --\n`).MatchString(text) {
+					t.Errorf("the cut is not told:\n%s", text[max(0, len(text)-500):])
+				}
+				if len(text) < c.least || len(text) > c.most || !strings.Contains(text, "life goes on") {
+					t.Errorf("%d bytes of console for one crash, want %d to %d", len(text), c.least, c.most)
+				}
+				checkStats(t, b)
+			})
+		})
+	}
+}
+
+func hugeCrash() *CrashReport {
+	col := NewCrashCollector(DefaultCrashHead, DefaultCrashTail, nil)
+	col.Write([]byte(panicText))
+	for i := range 200000 {
+		fmt.Fprintf(col, "\ngoroutine %d [chan receive]:\nmain.worker(0x1)\n\t/src/main.go:10 +0x1d\n", i)
+	}
+	c := Summarise(testFacts, col.Text())
+	return &c
 }

@@ -127,13 +127,17 @@ func verbatim(head string, r Record, budget int) []string {
 			shown += "..."
 		}
 		if used += len(shown) + 2; used > budget && len(out) > 0 {
-			missing := int64(len(text)) + r.Cut
-			return append(out, fmt.Sprintf("-- %s of trace not shown; all that was kept is in the log --", byteSize(missing)))
+			return append(out, traceCut(int64(len(text))+r.Cut))
 		}
 		out = append(out, head+shown)
 		head, text = "", more
 	}
 	return out
+}
+
+// traceCut stands for so many bytes of a trace.
+func traceCut(missing int64) string {
+	return fmt.Sprintf("-- %s of trace not shown; all that was kept is in the log --", byteSize(missing))
 }
 
 // dropNotice tells what a console did not show.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -21,7 +22,7 @@ func (w *writer) nextItem(now time.Time) *item {
 	if !ok {
 		return nil
 	}
-	return &item{rec: rec, shown: rec.counts(), lines: layout(rec.Record, rec.times, w.traceBudget())}
+	return &item{rec: rec, shown: rec.counts(), lines: layout(rec.Record, rec.times, maxTrace), began: now}
 }
 
 // takeNext takes a record from the lanes; without one, the next offer wakes
@@ -79,9 +80,17 @@ func (w *writer) stateLines() []string {
 	return out
 }
 
-// traceBudget is how many bytes a crash may take here.
-func (w *writer) traceBudget() int {
-	return min(max(int(w.pace.rate*traceTime.Seconds()), minTraceBudget), maxTrace)
+// boundTrace ends a crash that has had the console for traceTime: what a line
+// carries in it is better met than foretold.
+func (it *item) boundTrace(now time.Time) {
+	if !it.crash() || it.off > 0 || it.used < minTraceBudget || it.at >= len(it.lines)-1 || now.Sub(it.began) < traceTime {
+		return
+	}
+	rest := it.rec.Text
+	for range it.at { // a line of the text is one here
+		_, rest, _ = strings.Cut(rest, "\n")
+	}
+	it.lines = append(it.lines[:it.at], traceCut(int64(len(rest))+it.rec.Cut))
 }
 
 // yieldToCrash makes way for a crash that waits: an ordinary record that is

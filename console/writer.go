@@ -18,7 +18,8 @@ const (
 	noticeEvery = 5 * time.Second
 	// traceTime bounds how long a crash trace keeps a console from others.
 	traceTime = 10 * time.Second
-	// minTraceBudget holds a whole summary, on any console.
+	// minTraceBudget holds a whole summary, on any console: so much is shown
+	// however long it takes.
 	minTraceBudget = 2048 + 256
 	// flushOver is how much queued output a crash does not wait for.
 	flushOver = time.Second
@@ -83,6 +84,8 @@ type item struct {
 	lines []string
 	at    int // line
 	off   int // bytes of that line already accepted
+	used  int // bytes of the lines before it
+	began time.Time
 	shown Counts
 	tells Counts // drop counts that it reports
 }
@@ -189,6 +192,7 @@ func (w *writer) line(now time.Time) (string, bool) {
 			return "", false
 		}
 	}
+	w.cur.boundTrace(now)
 	line := w.cur.lines[w.cur.at] + lineEnd
 	if w.broken && w.cur.at == 0 {
 		line = lineEnd + line
@@ -199,6 +203,7 @@ func (w *writer) line(now time.Time) (string, bool) {
 // advance goes to the next line, and lets a finished item fly.
 func (w *writer) advance() {
 	it := w.cur
+	it.used += it.off
 	it.off = 0
 	if it.at++; it.at < len(it.lines) {
 		return
