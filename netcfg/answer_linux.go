@@ -14,7 +14,7 @@ type message struct {
 }
 
 // answer goes through the messages that answer request seq, up to the last.
-func answer(b []byte, seq uint32, each func(message) error) (done bool, err error) {
+func answer(b []byte, seq uint32, each func(message)) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		length := int(binary.NativeEndian.Uint32(b))
 		if length < unix.SizeofNlMsghdr || length > len(b) {
@@ -29,10 +29,7 @@ func answer(b []byte, seq uint32, each func(message) error) (done bool, err erro
 		case m.typ == unix.NLMSG_ERROR:
 			return true, m.errno()
 		}
-		if err := each(m); err != nil {
-			return false, err
-		}
-		if m.typ == unix.NLMSG_DONE {
+		if each(m); m.typ == unix.NLMSG_DONE {
 			return true, m.errno()
 		}
 	}

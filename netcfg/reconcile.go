@@ -235,6 +235,7 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 
 // applyAll does the operations up to the first that is refused, and says which.
 func (r *Reconciler) applyAll(ctx context.Context, net network, ops []Op, report *Report) (string, error) {
+	report.Ops = slices.Grow(report.Ops, len(ops))
 	for _, op := range ops {
 		report.Writes++
 		err := net.Apply(ctx, op)

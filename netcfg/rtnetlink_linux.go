@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -88,21 +89,23 @@ func (r *rtnl) close() error {
 }
 
 // dump calls decode for each message of a list. interrupted says that the list
-// changed meanwhile, and that what was decoded is of no use.
+// changed meanwhile, and that what was decoded is of no use. A message that
+// cannot be decoded ends nothing: the kernel begins no list before the last one
+// was read to its end (EBUSY).
 func (r *rtnl) dump(ctx context.Context, typ uint16, data []byte, decode func([]byte) error) (interrupted bool, err error) {
 	if err := r.send(ctx, typ, unix.NLM_F_DUMP, data, none); err != nil {
 		return false, err
 	}
+	var bad error
 	for {
-		done, err := r.receive(func(m message) error {
+		done, err := r.receive(func(m message) {
 			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
-			if m.typ == unix.NLMSG_DONE {
-				return nil
+			if m.typ != unix.NLMSG_DONE && bad == nil {
+				bad = decode(m.data)
 			}
-			return decode(m.data)
 		})
 		if done || err != nil {
-			return interrupted, err
+			return interrupted, cmp.Or(err, bad)
 		}
 	}
 }
@@ -114,7 +117,7 @@ func (r *rtnl) write(ctx context.Context, typ uint16, flags uint16, header []byt
 		return err
 	}
 	for {
-		if done, err := r.receive(func(message) error { return nil }); done || err != nil {
+		if done, err := r.receive(func(message) {}); done || err != nil {
 			return err
 		}
 	}
@@ -151,7 +154,7 @@ func (r *rtnl) send(ctx context.Context, typ, flags uint16, header []byte, encod
 
 // receive calls each for every message of the next datagram that answers the
 // last request, and reports whether the answer ends with it.
-func (r *rtnl) receive(each func(message) error) (done bool, err error) {
+func (r *rtnl) receive(each func(message)) (done bool, err error) {
 	b, err := r.datagram()
 	if err != nil {
 		return false, err
