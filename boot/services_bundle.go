@@ -56,9 +56,7 @@ func serviceRecord(d supervise.Death, r supervise.Remains) crash.Record {
 	if r.Total > 0 {
 		evidence = append(evidence, fmt.Sprintf("%d processes were left over: %s", r.Total, strings.Join(r.Left, ", ")))
 	}
-	for _, e := range r.Events {
-		evidence = append(evidence, e)
-	}
+	evidence = append(evidence, r.Events...)
 	for _, i := range d.Instances {
 		evidence = append(evidence, fmt.Sprintf("instance %s, generation %d, %s: gone with it", i.ID, i.Generation, i.State))
 	}
