@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"reveille/boot/cluster/operator"
 	"reveille/images/bench"
 	"reveille/images/rack"
 )
@@ -29,7 +30,7 @@ const (
 func TestKills(t *testing.T) {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
-	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: tolerant, Serial: []bench.Pace{bench.Unlimited()}})
+	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Append: tolerant, Extra: definitions(underFire), Serial: []bench.Pace{bench.Unlimited()}})
 	id, last := "", ""
 	for i := range 4 {
 		v, log := storm(t, ctx, r, n, last)
@@ -42,6 +43,7 @@ func TestKills(t *testing.T) {
 		}
 		nothingIsLost(t, log)
 		bystanderLives(t, log)
+		servicesHold(t, v, log)
 		if t.Failed() {
 			t.Fatalf("boot %d:\n%s", i+1, log)
 		}
@@ -50,6 +52,35 @@ func TestKills(t *testing.T) {
 		}
 		if err := n.PowerCut(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// underFire are services of the node whose agent is killed: one that lives, one
+// that dies and must stay dead, one that is started again and again.
+var underFire = []misdeed{
+	{name: "lives", yaml: does("live", ""), state: "running"},
+	{name: "once", yaml: does("exit 1", ""), state: "failed"},
+	{name: "loop", yaml: strings.Replace(does("exit 1", ""), "never", "on-failure", 1)},
+}
+
+// servicesHold wants each service to have been treated as if no agent had died:
+// what lives is the one process, what is never started again was started once,
+// and no incarnation had two processes.
+func servicesHold(t *testing.T, v rack.View, log string) {
+	t.Helper()
+	for _, m := range underFire {
+		i := slices.IndexFunc(v.Services, func(s operator.Service) bool { return s.Name == m.name })
+		if i < 0 {
+			t.Errorf("nobody tells of %s", m.name)
+			continue
+		}
+		s, starts := v.Services[i], len(regexp.MustCompile("svc/"+m.name+` +\S payload `).FindAllString(log, -1))
+		if m.state != "" && (s.State != m.state || starts != 1) {
+			t.Errorf("%s is %s: %q, and was started %d times, want %s and once", m.name, s.State, s.Reason, starts, m.state)
+		}
+		if starts < 1 || starts > int(s.Incarnation) {
+			t.Errorf("%s has had %d processes in %d incarnations", m.name, starts, s.Incarnation)
 		}
 	}
 }
@@ -64,7 +95,9 @@ func storm(t *testing.T, ctx context.Context, r *rack.Rack, n *rack.Node, lastBo
 		t.Fatal(err)
 	}
 	joined := rack.Joined(lastBoot)
-	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool { return joined(v) && v.AgentCrashes >= stormKills })
+	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool {
+		return joined(v) && v.AgentCrashes >= stormKills && len(v.Services) == len(underFire)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
