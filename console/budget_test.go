@@ -2,7 +2,9 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -53,4 +55,26 @@ func TestBudgetsOfManyOrigins(t *testing.T) {
 	if want := maxBudgets + burstLines; allowed != want || len(bs) > maxBudgets+numLanes {
 		t.Errorf("%d lines, want %d; %d budgets", allowed, want, len(bs))
 	}
+}
+
+// A flood over its budget costs an idle console nothing but the line that tells
+// of it, within seconds.
+func TestOverBudgetWakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakePort(11520), Options{})
+		defer b.close()
+		n := 0
+		b.run(20*time.Second, time.Millisecond, func() {
+			b.log.Append("join", Info, fmt.Sprint("line ", n))
+			n++
+		})
+		if most := 20 * int(time.Second/minPoll); b.port.looks > most {
+			t.Errorf("the console was looked at %d times, want at most %d", b.port.looks, most)
+		}
+		if !strings.Contains(b.port.text(), "lines not shown (I ") {
+			t.Errorf("nothing is told of the others:\n%s", b.port.text())
+		}
+		b.settle()
+		checkExact(t, b, "join")
+	})
 }

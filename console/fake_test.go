@@ -25,6 +25,7 @@ type fakePort struct {
 	stamps []stamp // when each line was complete at the far end
 	line   []byte
 	flush  int
+	looks  int // calls of Queued
 	peak   int // longest queue seen
 	attach []bool
 	closed bool
@@ -76,6 +77,7 @@ func (p *fakePort) Write(b []byte) (int, error) {
 func (p *fakePort) Queued() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.looks++
 	if p.err != nil {
 		return 0, p.err
 	}

@@ -78,23 +78,25 @@ type lanes struct {
 }
 
 // offer takes a record; when there is no room, the oldest of the least
-// important goes. What the operator asked for has no budget.
-func (ls *lanes) offer(r Record, asked bool) {
+// important goes. What the operator asked for has no budget. It tells whether
+// there is something new to show: not of what only counts.
+func (ls *lanes) offer(r Record, asked bool) bool {
 	ls.logged[r.Level]++
 	lane := &ls.lane[laneOf(r.Level)]
 	if again(lane.all(), r) {
 		ls.pending++
-		return
+		return true
 	}
 	if !asked && !ls.budgets.allow(r) {
 		ls.dropped[r.Level]++
-		return
+		return false
 	}
 	ls.pending++
 	w := waiting{Record: r, times: 1}
 	lane.push(w)
 	ls.charge(&w, 1)
 	ls.trim()
+	return true
 }
 
 // again counts a record that is the same as one of the last few in its lane.

@@ -118,7 +118,9 @@ func newWriter(e *Engine, spec Spec, open Opener) *writer {
 func (w *writer) offer(r Record, asked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lanes.offer(r, asked)
+	if !w.lanes.offer(r, asked) {
+		return // told of in time: see restful
+	}
 	if w.idle || r.Level == Crash {
 		select {
 		case w.wake <- struct{}{}:
@@ -174,7 +176,8 @@ func (w *writer) fill(now time.Time) (time.Duration, error) {
 }
 
 // restful is how long to sleep with nothing to write: until an offer, but
-// with an eye on a queue that still drains and on the settings.
+// with an eye on a queue that still drains, on what was only counted and on the
+// settings.
 func (w *writer) restful() time.Duration {
 	if w.pace.queued > 0 {
 		return maxPoll
