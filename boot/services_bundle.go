@@ -54,7 +54,7 @@ func serviceRecord(d supervise.Death, r supervise.Remains) crash.Record {
 	rec.Summary = []string{rec.Reason, fmt.Sprintf("command %s, restart %s, generation %d", strings.Join(d.Service.Command, " "), d.Service.Restart, d.Generation)}
 	evidence := rec.Summary[1:]
 	if r.Total > 0 {
-		evidence = append(evidence, fmt.Sprintf("%d processes were left over: %s", r.Total, strings.Join(r.Left, ", ")))
+		evidence = append(evidence, fmt.Sprintf("processes left over: %d: %s", r.Total, strings.Join(r.Left, ", ")))
 	}
 	evidence = append(evidence, r.Events...)
 	for _, i := range d.Instances {

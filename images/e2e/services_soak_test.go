@@ -13,7 +13,7 @@ import (
 var otherMisdeeds = []misdeed{
 	{"exit-two", does("exit 2", ""), "failed", `^exit status 2$`, `payload exit`},
 	{"deaf", does("deaf", ""), "running", `^$`, ""},
-	{"orphans", does("orphans", ""), "failed", `^exit status 1, and left 3 processes behind, which were killed$`, `3 processes were left over`},
+	{"orphans", does("orphans", ""), "failed", `^exit status 1, and left 3 processes behind, which were killed$`, `processes left over: 3: `},
 	{"mute", does("mute", ""), "running", `^$`, ""},
 	{"flood", does("flood", ", logs: {rate: 64Ki}"), "running", `^$`, ""},
 	{"fast", strings.Replace(does("exit 1", ""), "never", "on-failure", 1), "backoff", `^exit status 1$`, `payload exit`},
