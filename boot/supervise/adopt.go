@@ -10,7 +10,8 @@ import (
 // Adopt takes over what an agent before this one knew and what init has of it.
 // It is called once, before all else. A process is the incarnation that Kept
 // says by its name and number; one that Kept does not know is somebody else's.
-func (m *Machine) Adopt(now time.Duration, kept []Kept, rows []proc.Process) []Action {
+// note tells what else is known of an end: see Exited.
+func (m *Machine) Adopt(now time.Duration, kept []Kept, rows []proc.Process, note func(Kept) string) []Action {
 	found := map[service.Ref]proc.Process{}
 	for _, p := range rows {
 		found[service.Ref{Boot: m.boot, Service: p.Name, Incarnation: p.Incarnation, Generation: p.Generation}] = p
@@ -22,14 +23,14 @@ func (m *Machine) Adopt(now time.Duration, kept []Kept, rows []proc.Process) []A
 		u := m.add(k)
 		if k.State.busy() {
 			p, known := found[k.Ref]
-			m.adopt(u, now, p, known)
+			m.adopt(u, now, p, known, note)
 		}
 	}
 	return m.settle(now)
 }
 
 // adopt goes on with one incarnation where the agent before left it.
-func (m *Machine) adopt(u *unit, now time.Duration, p proc.Process, known bool) {
+func (m *Machine) adopt(u *unit, now time.Duration, p proc.Process, known bool, note func(Kept) string) {
 	switch {
 	case u.State == Cleaning: // how far it came is not known: twice is better than never
 		u.Until = 0
@@ -41,7 +42,7 @@ func (m *Machine) adopt(u *unit, now time.Duration, p proc.Process, known bool) 
 		m.enter(u, now, Cleaning, u.End.Why)
 		m.do(u, Action{Verb: Bury, Death: u.death()})
 	case !p.Running():
-		m.bury(u, now, p.Exit, p.Exit.String())
+		m.bury(u, now, p.Exit, ended(*p.Exit, note(u.Kept)))
 	case u.State == Stopping && u.Kills == 0: // the deadline stays: it was asked then
 		m.do(u, Action{Verb: Signal, Signal: u.Run.Stop.Signal})
 	case u.State == Stopping:

@@ -64,9 +64,5 @@ func (m *Machine) waiters(u *unit) string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := list(names[:min(len(names), shownNeeds)])
-	if more := len(names) - shownNeeds; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return "; it is needed by " + text
+	return "; it is needed by " + few(names)
 }

@@ -104,8 +104,17 @@ func (m *Machine) isReady(name string) bool {
 	return n != nil && n.State == Running && n.Ready
 }
 
-// shownNeeds bounds how many needs a reason names.
+// shownNeeds bounds how many services a reason names.
 const shownNeeds = 3
+
+// few names some services, and counts the others.
+func few(names []string) string {
+	text := strings.Join(names[:min(len(names), shownNeeds)], ", ")
+	if more := len(names) - shownNeeds; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
 
 func (m *Machine) waitsFor(u *unit) string {
 	var parts []string
@@ -121,7 +130,7 @@ func (m *Machine) waitsFor(u *unit) string {
 		}
 	}
 	text := "needs " + strings.Join(parts, ", ")
-	if more := len(u.needs) - shownNeeds; more > 0 {
+	if more := len(u.needs) - len(parts); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -127,13 +127,16 @@ func (m *Machine) StartFailed(now time.Duration, ref service.Ref, why string) []
 func (m *Machine) Exited(now time.Duration, ref service.Ref, exit proc.Exit, note string) []Action {
 	u := m.find(ref)
 	if u != nil && (u.State == Starting || u.State == Running || u.State == Stopping) {
-		why := exit.String()
-		if note != "" {
-			why += ": " + note
-		}
-		m.bury(u, now, &exit, why)
+		m.bury(u, now, &exit, ended(exit, note))
 	}
 	return m.settle(now)
+}
+
+func ended(exit proc.Exit, note string) string {
+	if note == "" {
+		return exit.String()
+	}
+	return exit.String() + ": " + note
 }
 
 // Report is a monitor's news. That of an incarnation that is no longer the

@@ -126,7 +126,7 @@ func (w *world) crash() {
 		rows = append(rows, p)
 	}
 	w.m = NewMachine("boot")
-	w.do(w.m.Adopt(w.now, values(w.kept), rows))
+	w.do(w.m.Adopt(w.now, values(w.kept), rows, func(Kept) string { return "" }))
 	w.desire()
 	w.pass(0)
 	for _, ref := range refs(w.exits) {

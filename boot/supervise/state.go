@@ -39,7 +39,6 @@ type Status struct {
 	Verdict   service.Verdict // of its monitor; empty while nobody looks
 	Instances []service.Instance
 	Needs     []string // services that it waits for
-	Waiters   []string // services that wait for it
 }
 
 // Healthy tells whether it is as it is wished, as far as anybody knows. One that
@@ -67,10 +66,13 @@ func (m *Machine) Status() (all []Status) {
 		}
 		s := Status{
 			Ref: u.Ref, State: u.State, Ready: u.Ready && u.State == Running, Enabled: u.wanted(), Since: u.Since, Started: u.Started, Terminal: u.Run.Terminal, Next: u.Until,
-			Reason: u.tell(), Verdict: u.Told.Verdict, Instances: u.Instances, Waiters: waiters[u.Service],
+			Reason: u.tell(), Verdict: u.Told.Verdict, Instances: u.Instances,
 		}
 		if u.State == Waiting {
 			s.Needs = u.needs
+		}
+		if names := waiters[u.Service]; len(names) > 0 && s.Reason != "" {
+			s.Reason += "; needed by " + few(names)
 		}
 		all = append(all, s)
 	}

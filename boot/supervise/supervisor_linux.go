@@ -132,7 +132,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	for _, p := range rows {
 		s.pids[s.refOf(p)] = p.PID
 	}
-	s.turn(ctx, func(now time.Duration) []Action { return s.machine.Adopt(now, kept, rows) })
+	s.turn(ctx, func(now time.Duration) []Action {
+		return s.machine.Adopt(now, kept, rows, func(k Kept) string { return s.Cgroups.OutOfMemory(k.Ref, k.Run.Limits) })
+	})
 	go func() { end(s.hearExits(ctx)) }()
 	for {
 		s.mu.Lock()
