@@ -21,11 +21,12 @@ type desired struct {
 	defined service.Definitions // by its document
 	own     service.Elsewhere   // what the node defines by itself, as it said
 	broken  error               // the document has problems by this release's rules
+	told    uint64              // generation that the node has: more than ours after a store was restored
 }
 
 // openDesired reads a stored one, which was checked when it was applied.
 func openDesired(stored *clusterv1.DesiredServices, status *clusterv1.NodeStatus) *desired {
-	d := &desired{DesiredServices: proto.CloneOf(stored)}
+	d := &desired{DesiredServices: proto.CloneOf(stored), told: status.GetServicesGeneration()}
 	for _, s := range status.GetServices() {
 		if s.GetGeneration() == 0 {
 			d.own.Services = append(d.own.Services, s.GetName())
@@ -38,6 +39,9 @@ func openDesired(stored *clusterv1.DesiredServices, status *clusterv1.NodeStatus
 	}
 	return d
 }
+
+// next is a generation that the node never had.
+func (d *desired) next() { d.Generation = max(d.Generation, d.told) + 1 }
 
 // changes is what one document has and another has not.
 type changes struct{ added, changed, removed []string }
@@ -79,7 +83,7 @@ func (d *desired) apply(file string, document []byte, prune bool) (changes, erro
 	}
 	d.Wishes = slices.DeleteFunc(d.Wishes, func(w *clusterv1.ServiceWish) bool { return slices.Contains(c.removed, w.GetService()) })
 	d.defined, d.Document, d.broken = defined, document, nil
-	d.Generation++
+	d.next()
 	return c, d.fits(file)
 }
 
@@ -141,7 +145,7 @@ func (d *desired) start(name string) error {
 	if err != nil {
 		return err
 	}
-	d.Generation++
+	d.next()
 	w.Stopped, w.Start = false, d.Generation
 	return nil
 }
@@ -152,7 +156,7 @@ func (d *desired) stop(name string) error {
 	if err != nil || w.GetStopped() {
 		return err
 	}
-	d.Generation++
+	d.next()
 	w.Stopped = true
 	return nil
 }

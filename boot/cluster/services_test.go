@@ -88,6 +88,14 @@ func TestDesiredServices(t *testing.T) {
 	if got := c.mustApply("n1", changed); got.Generation != 2 || !cmp.Equal(got.Changed, []string{"web"}) {
 		t.Errorf("a change: %+v", got)
 	}
+
+	// A store that was restored from a copy knows less than the node.
+	if got := n.beat(c, 9, &clusterv1.NodeStatus{ServicesGeneration: 9}); got.GetGeneration() != 2 {
+		t.Errorf("a node ahead was given %v", got)
+	}
+	if got := c.mustApply("n1", twoServices); got.Generation != 10 {
+		t.Errorf("generation %d after the node's 9", got.Generation)
+	}
 }
 
 func TestDocumentsAreCheckedWhenApplied(t *testing.T) {
