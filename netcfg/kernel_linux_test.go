@@ -177,8 +177,18 @@ func TestKernelWaitsForDAD(t *testing.T) {
 	}
 }
 
-// Another machine has our address: named in the status, and won when it goes.
+// Another machine has our address: named in the status, and won when it goes,
+// also by a node that forwards.
 func TestKernelDuplicateAddress(t *testing.T) {
+	for _, forwarding := range []string{"0", "1"} {
+		t.Run("forwarding "+forwarding, func(t *testing.T) {
+			duplicateAddress(t, Options{Sysctls: []Sysctl{{Key: "net.ipv6.conf.all.forwarding", Value: forwarding}}})
+		})
+	}
+}
+
+func duplicateAddress(t *testing.T, opt Options) {
+	t.Helper()
 	l := newKernelLab(t).(kernelLab)
 	other := newNamespace(t)
 	if err := l.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
@@ -199,7 +209,7 @@ func TestKernelDuplicateAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.9.0.1/24, "fd00:9::1/64"]}}`), quiet(), Options{})
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.9.0.1/24, "fd00:9::1/64"]}}`), quiet(), opt)
 	report, err := r.Converge(t.Context())
 	if err != nil {
 		t.Fatal(err)

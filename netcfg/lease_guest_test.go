@@ -35,7 +35,7 @@ bridges: {br: {interfaces: [peer-eth0, peer-eth1], parameters: {stp: false}}}
 vlans: {far42: {id: 42, link: br, addresses: [10.9.0.1/24], link-local: [ipv6]}}`)
 			},
 			func() error { (&scripted{t: t}).serve(other, "far42"); return nil },
-			func() error { other.advertise(t, "far42"); return nil },
+			func() error { other.advertise(t, "far42", routerWord{"fd00:9::/64", "", long, long}); return nil },
 			there,
 			func() error { return routesOf(w, "v42") },
 			func() error { w.mu.Lock(); defer w.mu.Unlock(); w.ops = nil; return nil },

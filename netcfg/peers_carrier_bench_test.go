@@ -73,7 +73,7 @@ func carrierTo(t *testing.T, within netip.Prefix, start func(*testing.T) (stop f
 	t.Run("run", func(t *testing.T) {
 		l := newDHCPLab(t, "10.9.0.1/24", "fd00:9::1/64")
 		(&scripted{t: t}).serve(l.other, "peer-eth0")
-		l.other.advertise(t, "peer-eth0")
+		l.other.advertise(t, "peer-eth0", routerWord{"fd00:9::/64", "", long, long})
 		l.other.do(t, downOp("peer-eth0"))
 		stop := start(t)
 		defer stop()

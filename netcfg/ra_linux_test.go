@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -78,51 +77,30 @@ func TestKernelRouterAdvertisements(t *testing.T) {
 	wish := `ethernets: {eth0: {accept-ra: true, addresses: ["fd00:9::1/64"], nameservers: {addresses: [10.0.0.53]}, ra-overrides: {use-domains: true}}}`
 	options := Options{ResolvConf: resolv, Sysctls: []Sysctl{{"net.ipv6.conf.all.forwarding", "1"}}}
 
-	servers := func(w *watched, want ...string) error {
-		return w.WaitFor(w.ctx, func(s Status) bool {
-			text, err := os.ReadFile(resolv)
-			return err == nil && s.Converged && strings.Join(serversIn(string(text)), " ") == strings.Join(want, " ")
-		})
-	}
+	const document = "nameserver 10.0.0.53"
+	both := []string{"search example.org", document, "nameserver fd00:9::53"}
 	advertised := func(s Status) bool {
 		return slices.ContainsFunc(s.Links[0].Addresses, func(a AddressStatus) bool {
 			return !a.Wanted && a.State == "ok" && netip.MustParsePrefix("fd00:9::/64").Contains(a.Prefix.Addr())
 		})
 	}
-	routed := func(w *watched, want bool) error {
-		return w.WaitFor(w.ctx, func(Status) bool {
-			have, err := w.lab.Observe(w.ctx)
-			return err == nil && want == slices.ContainsFunc(have.Routes, func(r RouteState) bool {
-				return r.Proto == protoRA && r.To == netip.MustParsePrefix("::/0")
-			})
-		})
-	}
 	watchWith(t, wish, options, func(w *watched) error {
 		return first(
 			func() error { return w.lab.AddNIC("eth0", "02:00:00:00:00:00") },
-			func() error { return servers(w, "10.0.0.53") },
+			func() error { return w.resolves(resolv, document) },
 			func() error { w.lab.move(t, "eth0", other); return nil },
 			func() error { return w.until(1, "bring eth0 up") },
 			r.start,
 			func() error {
 				return w.WaitFor(w.ctx, func(s Status) bool { return len(s.Addresses) == 2 && advertised(s) })
 			},
-			func() error { return servers(w, "10.0.0.53", "fd00:9::53") },
-			func() error { return routed(w, true) },
+			func() error { return w.resolves(resolv, both...) },
+			func() error { return w.routed("eth0", true) },
 			func() error { return w.restart(wish, options) },
-			func() error { return servers(w, "10.0.0.53", "fd00:9::53") },
+			func() error { return w.resolves(resolv, both...) },
 			r.stop,
-			func() error { return servers(w, "10.0.0.53") },
-			func() error { return routed(w, false) },
+			func() error { return w.resolves(resolv, document) },
+			func() error { return w.routed("eth0", false) },
 		)
 	})
-}
-
-func serversIn(text string) (out []string) {
-	for line := range strings.Lines(text) {
-		if s, ok := strings.CutPrefix(strings.TrimSpace(line), "nameserver "); ok {
-			out = append(out, s)
-		}
-	}
-	return out
 }
