@@ -79,6 +79,7 @@ ifeq ($(FAULTS),1)
 INITRAMFS := build/initramfs-faults.cpio.zst
 INIT      := build/init-faults
 TAGS      := -tags faults
+EXTRA     := --file build/vmserver:/bin/vmserver
 else
 INITRAMFS := build/initramfs.cpio.zst
 INIT      := build/init
@@ -87,14 +88,15 @@ endif
 image: deps
 	$(GOBUILD) -o build/reveille .
 	$(GOBUILD) $(TAGS) -o $(INIT) ./init
+	$(if $(EXTRA),$(GOBUILD) -o build/vmserver ./images/vmserver)
 	cp build/deb/boot/vmlinuz-* build/vmlinuz.new && mv build/vmlinuz.new build/vmlinuz
-	build/reveille image build --kernel-dir build/deb --init $(INIT) --modules $(MODULES) --out $(INITRAMFS)
+	build/reveille image build --kernel-dir build/deb --init $(INIT) --modules $(MODULES) $(EXTRA) --out $(INITRAMFS)
 
 # The full kernel with the init of `make image FAULTS=1`, beside the other.
 image-full: build/deb-full/.$(FULL_KERNEL)
 	$(MAKE) image FAULTS=1
 	cp build/deb-full/boot/vmlinuz-* build/vmlinuz-full.new && mv build/vmlinuz-full.new build/vmlinuz-full
-	build/reveille image build --kernel-dir build/deb-full --init build/init-faults --modules qemu --out build/initramfs-full.cpio.zst
+	build/reveille image build --kernel-dir build/deb-full --init build/init-faults --modules qemu --file build/vmserver:/bin/vmserver --out build/initramfs-full.cpio.zst
 
 demo: image
 	go run ./images/demo

@@ -52,24 +52,15 @@ type judge struct {
 	known   []service.Instance // by ID
 	doubts  int                // in a row
 	since   time.Duration      // of the first of them
-	first   service.Report     // of the monitor before
+	ended   int                // of these, those at which the witness saw no process
 }
 
 func newJudge(t Target) *judge {
-	j := &judge{service: t.Service, server: t.Before.Server, known: t.Before.Instances, first: t.Before}
+	j := &judge{service: t.Service, server: t.Before.Server, known: t.Before.Instances}
 	if t.Before.Verdict == service.Unknown {
 		j.doubts, j.since = 1, -t.Doubt
 	}
 	return j
-}
-
-// before is the opinion until the first look: what the monitor before this one
-// thought, or that a process which runs and was never asked is well.
-func (j *judge) before() opinion {
-	if j.first.Verdict == service.Unknown {
-		return opinion{verdict: service.Unknown, why: j.first.Why}
-	}
-	return opinion{verdict: service.Alive}
 }
 
 // ready judges an answer of the readiness probe, age after the start.
@@ -82,7 +73,7 @@ func (j *judge) ready(age time.Duration, a answer, see func() Sight) opinion {
 	s := see()
 	deadline := orElse(p.Deadline, defaultDeadline)
 	switch {
-	case s.Ended:
+	case j.hasEnded(s):
 		return gone("%s before it was ready; %s", s.Text, a.text)
 	case a.kind == givesUp:
 		return gone("%s before it was ready; %s", a.text, s.Text)
@@ -119,8 +110,22 @@ func (j *judge) alive(at time.Duration, a answer, see func() Sight) opinion {
 	return j.doubt(p, at, a, see())
 }
 
+// endings is how often in a row the witness must see no process: for a second,
+// that is. How it ended is for init to tell, at once and in full, and whoever
+// hears it ends the monitor; this is for an end that init does not see.
+const endings = 4
+
+func (j *judge) hasEnded(s Sight) bool {
+	if !s.Ended {
+		j.ended = 0
+		return false
+	}
+	j.ended++
+	return j.ended >= endings
+}
+
 func (j *judge) well(p *service.Probe) opinion {
-	j.doubts = 0
+	j.doubts, j.ended = 0, 0
 	return opinion{verdict: service.Alive, next: orElse(p.Interval, defaultInterval)}
 }
 
@@ -133,8 +138,10 @@ func (j *judge) doubt(p *service.Probe, at time.Duration, a answer, s Sight) opi
 	j.doubts++
 	deadline, past := orElse(p.Deadline, defaultDeadline), at-j.since
 	switch {
-	case s.Ended:
+	case j.hasEnded(s):
 		return gone("%s; %s", s.Text, a.text)
+	case s.Ended:
+		return opinion{verdict: service.Unknown, why: a.text + "; " + s.Text, next: leastDelay}
 	case p.Identity == nil && j.doubts >= max(p.Failures, 1):
 		return gone("%s in a row failed, the last: %s; %s", looks(j.doubts), a.text, s.Text)
 	case past >= deadline:

@@ -61,11 +61,11 @@ func TestVerdicts(t *testing.T) {
 		"not found, had some":        {identity(), two[:1], "s", said(notFound, "404"), false, service.Gone, 0, "404, and it had instance a"},
 		"not found, had none":        {identity(), nil, "", said(notFound, "404"), false, service.Unknown, leastDelay, "404; pid 7 runs"},
 		"unclear":                    {identity(), two, "s", said(unclear, "500"), false, service.Unknown, leastDelay, "500; pid 7 runs"},
-		"unclear, no process":        {identity(), two, "s", said(unclear, "refused"), true, service.Gone, 0, "no process; refused"},
+		"unclear, no process":        {identity(), two, "s", said(unclear, "refused"), true, service.Unknown, leastDelay, "refused; no process"},
 		"plain, well":                {plain(), nil, "", said(well, ""), false, service.Alive, interval, ""},
 		"plain, a clear no":          {plain(), nil, "", said(sick, "503"), false, service.Unknown, interval, "503; pid 7 runs"},
 		"plain, unclear":             {plain(), nil, "", said(unclear, "refused"), false, service.Unknown, interval, "refused; pid 7 runs"},
-		"plain, no process":          {plain(), nil, "", said(unclear, "refused"), true, service.Gone, 0, "no process; refused"},
+		"plain, no process":          {plain(), nil, "", said(unclear, "refused"), true, service.Unknown, leastDelay, "refused; no process"},
 		"gives itself up":            {plain(), nil, "", said(givesUp, "trigger"), false, service.Gone, 0, "trigger; pid 7 runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,6 +104,23 @@ func TestDoubtBacksOffAndEnds(t *testing.T) {
 	}
 	if len(delays) < 5 || delays[0] != leastDelay || delays[1] != 2*leastDelay || delays[3] != interval {
 		t.Errorf("waited %v", delays)
+	}
+}
+
+// That no process is left is evidence, once init has had the time to say how it
+// ended.
+func TestEndThatNobodyTells(t *testing.T) {
+	j := newJudge(Target{Service: service.Service{Alive: identity()}})
+	var at time.Duration
+	for {
+		o := j.alive(at, answer{kind: unclear, text: "refused"}, func() Sight { return Sight{Ended: true, Text: "no process"} })
+		if o.verdict == service.Gone {
+			if at < 500*time.Millisecond || at > time.Second || o.why != "no process; refused" {
+				t.Errorf("after %s: %s", at, o.why)
+			}
+			return
+		}
+		at += o.next
 	}
 }
 

@@ -89,12 +89,10 @@ func (m *monitor) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m.follow(ctx)
-	if m.ready {
-		m.report(m.judge.before())
-	}
 	for {
 		probe := m.probe()
 		if probe == nil {
+			m.report(opinion{verdict: service.Alive})
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -17,9 +17,13 @@ import (
 // Node is a machine of the rack.
 type Node struct {
 	*bench.Node
-	Name string
-	rack *Rack
+	Name  string
+	rack  *Rack
+	ports map[int]string
 }
+
+// Forwarded is where one of the node's Machine.Ports is on this machine.
+func (n *Node) Forwarded(port int) string { return n.ports[port] }
 
 // Machine says what to put into the rack.
 type Machine struct {
@@ -40,7 +44,8 @@ type Machine struct {
 	MemoryMiB int               // bench.Config.MemoryMiB
 	Files     map[string][]byte // of the state disk
 
-	Args []string // more arguments for QEMU
+	Args  []string // more arguments for QEMU
+	Ports []int    // of the node, that are reached at Node.Forwarded from this machine
 }
 
 // Address is the node's IPv4 address on its network; each node has a network
@@ -68,6 +73,14 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 	case r.options.Faults:
 		initramfs = "initramfs-faults.cpio.zst"
 	}
+	forward := []bench.Forward{{Host: api, Guest: Address + ":7444"}}
+	ports := map[int]string{}
+	for _, port := range m.Ports {
+		if ports[port], err = FreePort(); err != nil {
+			return nil, err
+		}
+		forward = append(forward, bench.Forward{Host: ports[port], Guest: fmt.Sprintf("%s:%d", Address, port)})
+	}
 	machine, err := bench.New(bench.Config{
 		Name:      m.Name,
 		Kernel:    filepath.Join(r.options.Build, kernel),
@@ -82,7 +95,7 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 		Watchdog:  m.Watchdog,
 		UEFI:      m.UEFI,
 		NodeYAML:  []byte(m.Config),
-		Forward:   []bench.Forward{{Host: api, Guest: Address + ":7444"}},
+		Forward:   forward,
 		MemoryMiB: m.MemoryMiB,
 		Files:     m.Files,
 		Args:      m.Args,
@@ -90,7 +103,7 @@ func (r *Rack) AddNode(ctx context.Context, m Machine) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Node: machine, Name: m.Name, rack: r}
+	n := &Node{Node: machine, Name: m.Name, rack: r, ports: ports}
 	r.nodes = append(r.nodes, n)
 	return n, nil
 }

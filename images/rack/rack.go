@@ -77,7 +77,7 @@ func (r *Rack) StartController(ctx context.Context) error {
 		return err
 	}
 	defer errFile.Close()
-	cmd := exec.Command(r.program(), "controller", "run",
+	cmd := exec.Command(r.Program(), "controller", "run",
 		"--data", filepath.Join(r.dir, "controller"), "--listen", r.address, "--advertise", r.Endpoint())
 	out := &firstLine{got: make(chan string, 1)}
 	cmd.Stdout, cmd.Stderr = out, errFile
@@ -130,19 +130,24 @@ func (r *Rack) Close() error {
 	return first
 }
 
-func (r *Rack) program() string { return filepath.Join(r.options.Build, "reveille") }
+// Program is the operator's command.
+func (r *Rack) Program() string { return filepath.Join(r.options.Build, "reveille") }
 
 // Operator runs the operator's command and returns what it prints.
 func (r *Rack) Operator(ctx context.Context, args ...string) ([]byte, error) {
-	args = append([]string{"--context", filepath.Join(r.dir, "controller", "operator.yaml")}, args...)
-	cmd := exec.CommandContext(ctx, r.program(), args...)
+	cmd := exec.CommandContext(ctx, r.Program(), r.OperatorArgs(args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return out, fmt.Errorf("reveille %s: %w: %s", strings.Join(args[2:], " "), err, strings.TrimSpace(stderr.String()))
+		return out, fmt.Errorf("reveille %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return out, nil
+}
+
+// OperatorArgs are args for Program, as the operator of this rack.
+func (r *Rack) OperatorArgs(args ...string) []string {
+	return append([]string{"--context", filepath.Join(r.dir, "controller", "operator.yaml")}, args...)
 }
 
 // Ticket makes a ticket for one enrolment.

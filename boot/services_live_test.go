@@ -1,0 +1,309 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reveille/boot/proc"
+	"reveille/boot/service"
+	"reveille/boot/supervise"
+	"reveille/images/vmserver/vm"
+)
+
+const (
+	launcherMark = "launcher" // argv[0] of what becomes a service
+	serverMark   = "vmserver" // argv[1] of the service
+	insideMark   = "REVEILLE_TEST_INSIDE"
+)
+
+func TestMain(m *testing.M) {
+	switch {
+	case os.Args[0] == launcherMark:
+		proc.Launch(os.Args[1:])
+	case len(os.Args) > 1 && os.Args[1] == serverMark:
+		fmt.Println(vm.Main(os.Args[2:]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// TestServices runs what init and the agent have for services, with real
+// processes, cgroups and sockets, in namespaces of its own: no machine is
+// needed to see a service die.
+func TestServices(t *testing.T) {
+	if os.Getenv(insideMark) != "" {
+		inside(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestServices$", "-test.v", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), insideMark+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v (it needs root):\n%s", err, out)
+	}
+}
+
+// agentLife is one life of the agent, as far as services go.
+type agentLife struct {
+	*testing.T
+	node *Node
+	s    *supervise.Supervisor
+}
+
+// live begins a life over a process table that outlives it, as init's does.
+func live(t *testing.T, ctx context.Context, table *proc.Table, dir string, bundles chan<- supervise.Death) *agentLife {
+	ours, its := net.Pipe()
+	go func() { _ = proc.Serve(ctx, its, tableOperations(table)) }() // ends with ctx
+	n := &Node{init: proc.NewClient(ours), bootID: "boot", track: NewTracker(nil)}
+	n.logger = func(string) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+	s := supervise.New(supervise.Config{
+		Init: n.init, Boot: n.bootID, Now: uptime, Dir: dir, Log: n.logger("services"), Cgroups: supervise.Cgroups{Root: "/sys/fs/cgroup"},
+		Prepare: func(context.Context, service.Service, service.Ref) (supervise.Prepared, error) {
+			return supervise.Prepared{}, nil
+		},
+		Release: func(service.Ref) error { return nil }, Watch: n.watchService, Changed: n.track.Touch,
+		Bundle: func(_ context.Context, d supervise.Death, _ supervise.Remains) error { bundles <- d; return nil },
+	})
+	n.supervisor.Store(s)
+	go func() { _ = s.Run(ctx) }() // ends with ctx
+	return &agentLife{t, n, s}
+}
+
+// tableOperations is what init serves of its table.
+func tableOperations(table *proc.Table) map[string]proc.Handler {
+	discard := func(r io.Reader) { _, _ = io.Copy(io.Discard, r) } // the end is its end
+	return map[string]proc.Handler{
+		proc.OpStart: proc.Handle(func(_ context.Context, s proc.Spec) (proc.Process, error) {
+			return table.Start(s, proc.Output{Stdout: discard, Stderr: discard})
+		}),
+		proc.OpSignal: proc.Handle(func(_ context.Context, q proc.Target) (proc.Nothing, error) {
+			return proc.Nothing{}, table.Signal(q.Name, q.Incarnation, q.Signal)
+		}),
+		proc.OpList: proc.Handle(func(context.Context, proc.Nothing) ([]proc.Process, error) { return table.List(), nil }),
+		proc.OpWait: proc.Handle(func(ctx context.Context, q proc.Target) (proc.Process, error) {
+			return table.Wait(ctx, q.Name, q.Incarnation)
+		}),
+		proc.OpExits: proc.Handle(func(ctx context.Context, q proc.ExitQuery) (proc.Exits, error) { return table.Exits(ctx, q.After) }),
+		proc.OpDrained: proc.Handle(func(ctx context.Context, q proc.Target) (proc.Nothing, error) {
+			return proc.Nothing{}, table.Drained(ctx, q.Name, q.Incarnation)
+		}),
+		proc.OpNotices:  proc.Handle(table.Notices),
+		proc.OpTerminal: proc.Handle(table.Terminal),
+		proc.OpType:     proc.Handle(func(_ context.Context, in proc.Typed) (proc.Nothing, error) { return proc.Nothing{}, table.Type(in) }),
+	}
+}
+
+func inside(t *testing.T) {
+	for _, err := range []error{
+		unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""),
+		unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""), proc.RaiseLoopback(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = os.Remove("/sys/fs/cgroup/services") }) // not empty only if the test has failed
+	sigchld := make(chan os.Signal, 1)
+	signal.Notify(sigchld, syscall.SIGCHLD)
+	table := proc.NewTable(uptime, proc.Launcher{Path: executable(t), Mark: launcherMark})
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	go table.Reap(ctx, sigchld)
+	dir, bundles := t.TempDir(), make(chan supervise.Death, 100)
+
+	wishes := []supervise.Wish{
+		server(t, "killed", 8081), server(t, "again", 8082, "--restarter"), server(t, "late", 8083), server(t, "forgot", 8084),
+		server(t, "tty", 8085), server(t, "apart", 8086), server(t, "notifies", 8087), server(t, "checked", 8088),
+	}
+	wishes[4].Terminal = true
+	wishes[5].Namespaces = []string{"net", "mount"}
+	wishes[6].Ready = &service.Probe{Notify: true, Interval: time.Minute, Deadline: time.Minute}
+	wishes[6].Alive = &service.Probe{Notify: true, Interval: time.Second, Failures: 2, Deadline: time.Minute}
+	wishes[7].Ready = &service.Probe{Exec: []string{"/bin/true"}, Interval: time.Second, Timeout: 10 * time.Second}
+	wishes[7].Alive = &service.Probe{Exec: []string{"/bin/sh", "-c", "exit 3"}, Interval: time.Second, Timeout: 10 * time.Second, Failures: 2}
+
+	first, die := context.WithCancel(ctx)
+	a := live(t, first, table, dir, bundles)
+	a.desire(wishes)
+	for _, port := range []int{8081, 8082, 8083, 8084, 8085} {
+		a.await(nameOf(wishes, port), func(s supervise.Status) bool { return s.Verdict == service.Alive })
+		for _, id := range []string{"a", "b", "c"} {
+			put(t, port, "/instance/"+id)
+		}
+		a.await(nameOf(wishes, port), func(s supervise.Status) bool { return len(s.Instances) == 3 })
+	}
+	a.await("apart", func(s supervise.Status) bool { return s.Verdict == service.Alive }) // its loopback is not ours
+	a.await("notifies", func(s supervise.Status) bool { return s.Ready })
+	a.fails("checked", `^2 looks in a row failed, the last: exec /bin/sh: exit status 3; pid \d+ runs`)
+	a.types("tty", "hello\n", `heard "hello"`)
+
+	died := time.Now()
+	put(t, 8081, "/die?signal=9")
+	a.fails("killed", `^signal 9 \(killed\)`)
+	t.Logf("killed: known after %s", time.Since(died))
+	died = time.Now()
+	put(t, 8082, "/die?signal=9") // and somebody starts it again at once
+	a.fails("again", `424 Failed Dependency, no instance, and it had 3 instances: a, b, c`)
+	t.Logf("started again: known after %s", time.Since(died))
+	if took := time.Since(died); took > 5*time.Second {
+		t.Errorf("known after %s", took)
+	}
+	put(t, 8083, "/fault?kind=delay&for=3")
+	a.await("late", func(s supervise.Status) bool { return s.Verdict == service.Unknown && s.State == supervise.Running })
+	a.await("late", func(s supervise.Status) bool { return s.Verdict == service.Alive && s.Reason == "" })
+	if err := syscall.Kill(pids(table)["notifies"], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	a.fails("notifies", `no WATCHDOG=1 within 1s; pid \d+ is stopped by a signal`)
+
+	// The agent dies, and while there is none a server forgets what it had.
+	before := pids(table)
+	die()
+	put(t, 8084, "/fault?kind=424")
+	b := live(t, ctx, table, dir, bundles)
+	b.desire(wishes)
+	b.fails("forgot", `424 Failed Dependency, no instance, and it had 3 instances: a, b, c`)
+	b.await("late", func(s supervise.Status) bool { return s.Verdict == service.Alive && len(s.Instances) == 3 })
+	if after := pids(table); after["late"] != before["late"] || after["tty"] != before["tty"] {
+		t.Errorf("adopted %v, before %v", after, before)
+	}
+	b.desire(nil)
+	for _, name := range []string{"late", "tty", "apart"} {
+		b.await(name, func(s supervise.Status) bool { return s.Service == "" })
+	}
+	if left, _ := os.ReadDir("/sys/fs/cgroup/services"); slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.IsDir() }) {
+		t.Errorf("cgroups are left: %v", left)
+	}
+	counted := map[string]int{}
+	for len(bundles) > 0 {
+		counted[(<-bundles).Service.Name]++
+	}
+	for _, name := range []string{"killed", "again", "notifies", "checked", "forgot"} {
+		if counted[name] != 1 {
+			t.Errorf("%d bundles of %s", counted[name], name)
+		}
+	}
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
+}
+
+// server is a VM server that is never restarted.
+func server(t *testing.T, name string, port int, args ...string) supervise.Wish {
+	at := fmt.Sprintf("127.0.0.1:%d", port)
+	return supervise.Wish{Service: service.Service{
+		Name: name, Digest: name, Command: append([]string{executable(t), serverMark, "--listen", at}, args...), Restart: service.Never,
+		Stop: service.Stop{Signal: syscall.SIGTERM, Timeout: 10 * time.Second},
+		Alive: &service.Probe{
+			Identity: &service.Identity{List: "http://" + at + "/instances", Watch: "http://" + at + "/instances/watch"},
+			Interval: time.Second, Timeout: time.Second, Deadline: 20 * time.Second,
+		},
+	}}
+}
+
+func nameOf(wishes []supervise.Wish, port int) string {
+	return wishes[slices.IndexFunc(wishes, func(w supervise.Wish) bool { return strings.HasSuffix(w.Command[3], fmt.Sprint(port)) })].Name
+}
+
+// put asks a server for something that it may die of.
+func put(t *testing.T, port int, path string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+		resp.Body.Close()
+	} else if !strings.Contains(path, "die") {
+		t.Fatal(err)
+	}
+}
+
+func pids(table *proc.Table) map[string]int {
+	all := map[string]int{}
+	for _, p := range table.List() {
+		if p.Running() {
+			all[p.Name] = p.PID
+		}
+	}
+	return all
+}
+
+func (a *agentLife) desire(wishes []supervise.Wish) {
+	a.Helper()
+	if err := a.s.Desire(a.Context(), wishes); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// await waits until a service is as it should be; one that is not there is zero.
+func (a *agentLife) await(name string, ok func(supervise.Status) bool) supervise.Status {
+	a.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		changed := a.node.track.Changed()
+		var s supervise.Status
+		for _, st := range a.s.Status() {
+			if st.Service == name {
+				s = st
+			}
+		}
+		if ok(s) {
+			return s
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			a.Fatalf("%s is %s, %q, %s", name, s.State, s.Verdict, s.Reason)
+		}
+	}
+}
+
+// fails waits until a service has failed, for a reason, and not been started again.
+func (a *agentLife) fails(name, reason string) {
+	a.Helper()
+	s := a.await(name, func(s supervise.Status) bool { return s.State == supervise.Failed })
+	if !regexp.MustCompile(reason).MatchString(s.Reason) || s.Incarnation != 1 {
+		a.Errorf("%s, incarnation %d: %s", name, s.Incarnation, s.Reason)
+	}
+}
+
+// types types into a service's terminal, as who is attached does.
+func (a *agentLife) types(name, text, want string) {
+	a.Helper()
+	at := attachable{a.node}
+	s, err := at.Service(a.Context(), name)
+	if err == nil {
+		err = at.Type(a.Context(), s, []byte(text), 40, 100)
+	}
+	shown := ""
+	for from := uint64(0); err == nil && !strings.Contains(shown, want); {
+		var data []byte
+		data, from, err = at.Output(a.Context(), s, from)
+		shown += string(data)
+	}
+	if err != nil {
+		a.Errorf("terminal of %s: %q, %v", name, shown, err)
+	}
+}
