@@ -12,7 +12,7 @@ import (
 // otherMisdeeds are those that `make soak` adds.
 var otherMisdeeds = []misdeed{
 	{"exit-two", does("exit 2", ""), "failed", `^exit status 2$`, `payload exit`},
-	{"deaf", does("deaf", ""), "running", `^$`, ""},
+	{"deaf", does("deaf", ", stop: {timeout: 2s}"), "running", `^$`, ""},
 	{"orphans", does("orphans", ""), "failed", `^exit status 1, and left 3 processes behind, which were killed$`, `processes left over: 3: `},
 	{"mute", does("mute", ""), "running", `^$`, ""},
 	{"flood", does("flood", ", logs: {rate: 64Ki}"), "running", `^$`, ""},

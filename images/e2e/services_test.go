@@ -68,6 +68,29 @@ func misbehave(t *testing.T, all []misdeed) {
 	for _, m := range all {
 		m.isBundled(t, ctx, r)
 	}
+	stopAll(t, ctx, r, all)
+}
+
+// stopAll has an operator stop what still runs: whatever a service does about
+// it, it ends.
+func stopAll(t *testing.T, ctx context.Context, r *rack.Rack, all []misdeed) {
+	t.Helper()
+	var stopped []misdeed
+	for _, m := range all {
+		if m.state != "running" {
+			continue
+		}
+		if _, err := r.Operator(ctx, "service", "stop", "n1", m.name); err != nil {
+			t.Error(err)
+		}
+		m.state, m.reason = "stopped", `^it was stopped by an operator$`
+		stopped = append(stopped, m)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if v, err := r.WaitFor(ctx, "n1", func(v rack.View) bool { return len(unlike(v, stopped)) == 0 }); err != nil {
+		t.Error("to be stopped: ", unlike(v, stopped))
+	}
 }
 
 func definitions(all []misdeed) string {
