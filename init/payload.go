@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -93,13 +94,15 @@ func bomb() {
 	}
 }
 
-// hang answers HTTP for a while, and then nothing any more: it is stopped.
+// hang answers three times, and then nothing any more: it is stopped.
 func hang(address string) {
-	go func() {
-		time.Sleep(3 * time.Second)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	}()
-	fmt.Println(http.ListenAndServe(address, http.RedirectHandler("/", http.StatusOK)))
+	var asked atomic.Int32
+	fmt.Println(http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "well")
+		if asked.Add(1) == 3 {
+			time.AfterFunc(100*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) })
+		}
+	})))
 	os.Exit(2)
 }
 

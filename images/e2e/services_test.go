@@ -36,7 +36,7 @@ var commonMisdeeds = []misdeed{
 	{"exit-zero", strings.Replace(does("exit 0", ""), "never", "on-failure", 1), "stopped", `^it ended by itself: exit status 0$`, ""},
 	{"exit-one", does("exit 1", ""), "failed", `^exit status 1$`, `payload exit, pid `},
 	{"killed", does("signal 9", ""), "failed", `^signal 9 \(killed\)$`, `payload signal, pid `},
-	{"hang", does("hang 127.0.0.1:9001", `, alive: {http: "http://127.0.0.1:9001/", interval: 1s, timeout: 1s, failures: 3, deadline: 4s}`),
+	{"hang", does("hang 127.0.0.1:9001", `, ready: {tcp: "127.0.0.1:9001", interval: 500ms}, alive: {http: "http://127.0.0.1:9001/", interval: 1s, timeout: 1s, failures: 3, deadline: 4s}`),
 		"failed", `127\.0\.0\.1:9001.*stopped`, `payload hang, pid `},
 	{"bomb", does("bomb", ", limits: {pids: 30}"), "running", `^$`, ""},
 	{"daemon", does("daemon", ""), "failed", `^exit status 0, and left 1 process behind, which were killed$`, `processes left over: 1: init \(\d+\)`},
