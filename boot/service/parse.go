@@ -116,6 +116,10 @@ func (r *reader) read(v netcfg.Value) (needs netcfg.Value) {
 	r.Stop = readStop(m.Get("stop"))
 	r.Ready = readProbe(m.Get("ready"), false)
 	r.Alive = readProbe(m.Get("alive"), true)
+	if slices.Contains(r.Namespaces, "net") {
+		r.Ready.reaches(m.Get("ready"))
+		r.Alive.reaches(m.Get("alive"))
+	}
 	r.Restart = readPolicy(m.Get("restart"), r.Alive)
 	r.Logs = readLogs(m.Get("logs"))
 	r.Core = readCore(m.Get("core"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -105,6 +106,32 @@ func (p *Probe) times(m netcfg.Mapping, kind string, alive bool) {
 	}
 	if d := m.Get("deadline"); d.Set() && p.Deadline > 0 && p.Deadline < p.Timeout && kind != "notify" {
 		d.Invalid("is shorter than timeout: no look could end before it")
+	}
+}
+
+// reaches refuses a probe that could not cross into a network namespace of the
+// service's own: sd_notify's socket is of the machine's, and so are its name
+// servers.
+func (p *Probe) reaches(at netcfg.Value) {
+	if p == nil {
+		return
+	}
+	address := p.TCP
+	switch {
+	case p.Notify:
+		at.Invalid("wants another probe than notify, which does not reach out of a network namespace of its own")
+		return
+	case p.HTTP != nil:
+		_, address, _, _ = SplitURL(p.HTTP.URL) // was checked
+	case p.Identity != nil:
+		_, address, _, _ = SplitURL(p.Identity.List)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return // a socket with a path, or a program
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		at.Invalid("wants an address and not the name %s: there are no name servers in a network namespace of its own", host)
 	}
 }
 

@@ -59,7 +59,7 @@ type Kept struct {
 	Unknown   string             // what the monitor cannot tell, and why
 	Instances []service.Instance // that it serves, or served at its end
 	Told      service.Report     // by the monitor, the last; zero: nothing yet
-	ToldAt    time.Duration
+	ToldAt    time.Duration      // since when with that verdict
 	Starts    uint64          // Wish.Starts that was obeyed
 	Spent     string          // why it is not to be started again; empty: it may
 	Failed    bool            // Spent is a failure
@@ -147,7 +147,10 @@ func (m *Machine) Report(now time.Duration, r service.Report) []Action {
 		return m.settle(now)
 	}
 	u.dirty = true
-	u.Instances, u.Told, u.ToldAt = r.Instances, r, now
+	if u.Told.Verdict != r.Verdict {
+		u.ToldAt = now
+	}
+	u.Instances, u.Told = r.Instances, r
 	if r.Verdict == service.Gone {
 		m.end(u, now, Ending{Why: r.Why, Gone: true})
 		return m.settle(now)
