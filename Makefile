@@ -128,6 +128,7 @@ soak:
 	CGO_ENABLED=0 .ci/gotest -tags 'guest soak' -exec "$$PWD/build/guestexec" -timeout 90m -run '^(TestKernelDevices|TestLACPPartner(Slow|Late))$$' ./netcfg
 	seed=$$(date +%s); echo "any wish from any state: rapid.seed=$$seed"; \
 	    go test -count=1 -timeout 60m -run '^TestAnyWishFromAnyState$$' ./netcfg -rapid.checks=100000 -rapid.seed=$$seed
+	go test -count=1 -timeout 60m -run '^TestMachine$$' ./boot/supervise -rapid.checks=100000
 
 lint: deps
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \

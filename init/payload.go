@@ -32,7 +32,6 @@ var payloads = map[string]func(args []string){
 	"flood":   func([]string) { floodForEver() },
 	"hungry":  func([]string) { eat(1 << 40) },
 	"dump":    func(args []string) { eat(number(args) << 20); dieBy(syscall.SIGABRT) },
-	"user":    func([]string) { fmt.Printf("user %d group %d\n", os.Getuid(), os.Getgid()); live() },
 }
 
 // payload does not return.

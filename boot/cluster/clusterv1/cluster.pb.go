@@ -2974,7 +2974,7 @@ func (x *UploadBundleResponse) GetId() string {
 type Bundle struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // 16 hex digits of the record's checksum
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // agent, init, kernel
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // agent, init, kernel, service
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"` // by the node's clock; unset for the kernel's
 	Received      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=received,proto3" json:"received,omitempty"`
