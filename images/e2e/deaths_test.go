@@ -149,6 +149,9 @@ func (d death) shown(t *testing.T, ctx context.Context, n *rack.Node, port int, 
 	}
 	t.Logf("ttyS%d: the summary was whole %.2fs after the agent's end, %.2fs after the fault; %d bytes of trace shown",
 		port, dead, struck, len(whole.trace))
+	if held := clock.uptime(chunks, whole.end) - shownAt; held > holdsFor.Seconds() {
+		t.Errorf("ttyS%d: the trace held it for %.0fs", port, held)
+	}
 	if dead > soon.Seconds() || !d.slow && struck > soon.Seconds() {
 		t.Errorf("ttyS%d: that is too late", port)
 	}

@@ -20,6 +20,9 @@ const (
 	// leastTrace nor above mostTrace; its last line may not fit.
 	leastTrace = 2048 - 480
 	mostTrace  = 32 << 10
+	// holdsFor is the most that it may take: those ten seconds, of a rate that may
+	// be believed to be half as high again, and a machine that is late.
+	holdsFor = 20 * time.Second
 )
 
 // traceEnd is the line behind a trace: all of it was shown, or not.
@@ -28,6 +31,7 @@ const traceEnd = `\n-- (end of trace|\S+ \S+ of trace not shown; all that was ke
 // crashShown is a crash as it stands on a console.
 type crashShown struct {
 	summaryEnd int    // where the text has the whole summary
+	end        int    // where it has the whole trace, if there is one
 	trace      string // without its head and end lines
 	all        bool   // the trace is not cut
 }
@@ -58,6 +62,7 @@ func findCrash(text string, summary []string) (c crashShown, problem string) {
 	}
 	c.trace = strings.ReplaceAll(strings.TrimSuffix(rest[1:max(end[0], 1)], "\r"), "\r\n", "\n")
 	c.all = strings.HasPrefix(rest[end[2]:], "end of trace")
+	c.end = len(text) - len(rest) + end[1]
 	return c, ""
 }
 
@@ -196,7 +201,7 @@ func TestInPieces(t *testing.T) {
 
 // TestFindCrash holds findCrash and differs in the same way.
 func TestFindCrash(t *testing.T) {
-	const stamp = "[    2.000] crash         C "
+	const before, stamp = "[    1.000] mounts        S start\r\n", "[    2.000] crash         C "
 	const summary = stamp + "agent crashed: panic: x\r\n  build b\r\n"
 	const head = stamp + "trace of agent, incarnation 1, 40 bytes:\r\n"
 	const first, second = "goroutine 1 [running]:\r\nmain.f()\r\n", "\t/a/b.go:1 +0x1\r\n"
@@ -217,9 +222,12 @@ func TestFindCrash(t *testing.T) {
 		{"half a summary", stamp + "agent crashed: panic: x\r\n", "", false},
 		{"two summaries", summary + summary, "", false},
 	} {
-		got, problem := findCrash("[    1.000] mounts        S start\r\n"+c.text, []string{"agent crashed: panic: x", "  build b"})
+		got, problem := findCrash(before+c.text, []string{"agent crashed: panic: x", "  build b"})
 		if problem == "" {
 			problem = got.differs(c.record)
+		}
+		if c.whole && got.trace != "" && !regexp.MustCompile(traceEnd+`$`).MatchString(before+c.text[:got.end-len(before)]) {
+			t.Errorf("%s: the trace does not end at byte %d", c.name, got.end)
 		}
 		if (problem == "") != c.whole {
 			t.Errorf("%s: %q", c.name, problem)
