@@ -80,6 +80,24 @@ func TestBundleComesBackAsItWas(t *testing.T) {
 	}
 }
 
+// TestServiceBundlesHaveTheirOwnBound: many of them push out no crash.
+func TestServiceBundlesHaveTheirOwnBound(t *testing.T) {
+	t.Parallel()
+	c := startController(t, Config{})
+	n := enrolled(c, "n1")
+	n.join(c, "b1", nil)
+	want := []string{upload(t, c, n, crashRecord(1).Encode())}
+	for i := range maxBundles + 3 {
+		r := crashRecord(i + 1)
+		r.Kind = crash.Service
+		want = append(want, upload(t, c, n, r.Encode()))
+	}
+	want = slices.Delete(want, 1, 4)
+	if ids, _ := bundles(t, c, "n1"); !slices.Equal(ids, want) {
+		t.Errorf("got %v, want %v", ids, want)
+	}
+}
+
 func TestOldestBundlesGiveWay(t *testing.T) {
 	t.Parallel()
 	c := startController(t, Config{})

@@ -60,12 +60,12 @@ type Kept struct {
 	Instances []service.Instance // that it serves, or served at its end
 	Told      service.Report     // by the monitor, the last; zero: nothing yet
 	ToldAt    time.Duration      // since when with that verdict
-	Starts    uint64          // Wish.Starts that was obeyed
-	Spent     string          // why it is not to be started again; empty: it may
-	Failed    bool            // Spent is a failure
-	Fails     []time.Duration // its own, in the window
-	End       Ending          // of the incarnation that is ending
-	Kills     int             // how often it was killed and was still there
+	Starts    uint64             // Wish.Starts that was obeyed
+	Spent     string             // why it is not to be started again; empty: it may
+	Failed    bool               // Spent is a failure
+	Fails     []time.Duration    // its own, in the window
+	End       Ending             // of the incarnation that is ending
+	Kills     int                // how often it was killed and was still there
 }
 
 // Ending is why an incarnation ends.
