@@ -25,7 +25,7 @@ func TestNoDisk(t *testing.T) {
 	const missed = `no state partition so far; crash records are kept in memory only`
 	read(t, ctx, n, 0, `bond0 up`)
 	read(t, ctx, n, 0, missed)
-	read(t, ctx, n, 0, `config        W .*REVEILLE`)
+	read(t, ctx, n, 0, `config        W .*no block device; attach a disk`)
 	if err := n.PressNMI(ctx); err != nil {
 		t.Fatal(err)
 	}
