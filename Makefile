@@ -154,7 +154,7 @@ bench: image
 	go test -run '^$$' -bench . ./console
 	$(GOBUILD) -o build/guestexec ./images/guestexec
 	.ci/peers "$$PWD/build/peers"
-	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestPeers(Carrier)?$$' ./netcfg
+	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestPeers(Carrier|Names)?$$' ./netcfg
 	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestManyServices$$' ./boot/supervise
 	go run ./images/bootbench
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,8 +58,7 @@ type advertiser struct {
 	word chan routerWord
 }
 
-// advertise answers each solicitation on a link of the other machine, and says
-// its word once at once.
+// advertise answers each solicitation on a link of the other machine.
 func (n *namespace) advertise(t *testing.T, link string, word routerWord) *advertiser {
 	t.Helper()
 	a := &advertiser{t: t, word: make(chan routerWord, 1)}
@@ -74,7 +74,7 @@ func (n *namespace) advertise(t *testing.T, link string, word routerWord) *adver
 		// RFC 4861, section 6.1.2: what has made fewer hops came from afar.
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, 255)
 	})
-	a.say(word)
+	a.word <- word
 	go a.answer()
 	return a
 }
@@ -91,24 +91,38 @@ func (a *advertiser) answer() {
 		}
 		word := <-a.word
 		a.word <- word
-		a.send(word)
+		if err := a.send(word); err != nil && !errors.Is(err, errMute) {
+			a.t.Errorf("advertise: %v", err)
+		}
 	}
 }
 
-// say speaks unasked, and answers so from now on.
-func (a *advertiser) say(word routerWord) {
-	select {
-	case <-a.word:
-	default:
-	}
-	a.word <- word
-	a.send(word)
-}
+// errMute is of a link whose own address may still be checked, or is to come.
+var errMute = errors.New("no address to speak from")
 
-func (a *advertiser) send(word routerWord) {
+func (a *advertiser) send(word routerWord) error {
 	_, err := a.conn.WriteTo(word.bytes(), &net.IPAddr{IP: net.IPv6linklocalallnodes})
-	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) { // its own address may still be checked
-		a.t.Errorf("advertise: %v", err)
+	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENETUNREACH) {
+		return errMute
+	}
+	return err
+}
+
+// say speaks unasked, as soon as the link can, and answers so from now on.
+func (a *advertiser) say(word routerWord) error {
+	<-a.word
+	a.word <- word
+	patience := time.After(10 * time.Second)
+	for {
+		err := a.send(word)
+		if !errors.Is(err, errMute) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-patience:
+			return err
+		}
 	}
 }
 
@@ -181,20 +195,25 @@ func routersSpeak(t *testing.T, wish string, links, far []string, lay func(*watc
 			func() error {
 				for i, l := range far {
 					routers = append(routers, other.advertise(t, l, words[i]))
+					if err := routers[i].say(words[i]); err != nil {
+						return err
+					}
 				}
 				return nil
 			},
 			usable(2*len(links)),
 			routed,
 			func() error { return w.resolves(file, told...) },
-			func() error { words[0].route = 0; routers[0].say(words[0]); return nil },
+			func() error { words[0].route = 0; return routers[0].say(words[0]) },
 			func() error { return w.routed(links[0], false) },
 			usable(2*len(links)),
 			func() error { return w.resolves(file, told...) },
 			func() error {
 				for i, r := range routers {
 					words[i].route, words[i].dns = long, 2
-					r.say(words[i])
+					if err := r.say(words[i]); err != nil {
+						return err
+					}
 				}
 				return nil
 			},
