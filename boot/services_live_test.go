@@ -72,7 +72,7 @@ func live(t *testing.T, ctx context.Context, table *proc.Table, dir string, bund
 	n := &Node{init: proc.NewClient(ours), bootID: "boot", track: NewTracker(nil)}
 	n.logger = func(string) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 	s := supervise.New(supervise.Config{
-		Init: n.init, Boot: n.bootID, Now: uptime, Dir: dir, Log: n.logger("services"), Cgroups: supervise.Cgroups{Root: "/sys/fs/cgroup"},
+		Init: n.init, Boot: n.bootID, Now: uptime, Dir: dir, Log: n.logger("services"), Cgroups: supervise.Cgroups{Root: ownCgroups},
 		Prepare: func(context.Context, service.Service, service.Ref) (supervise.Prepared, error) {
 			return supervise.Prepared{}, nil
 		},
@@ -108,6 +108,10 @@ func tableOperations(table *proc.Table) map[string]proc.Handler {
 	}
 }
 
+// ownCgroups is apart from those of another run of this test: a mount of
+// cgroup2 of one's own shows the same as all others.
+var ownCgroups = fmt.Sprintf("/sys/fs/cgroup/reveille-test-%d", os.Getpid())
+
 func inside(t *testing.T) {
 	for _, err := range []error{
 		unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""),
@@ -117,7 +121,10 @@ func inside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = os.Remove("/sys/fs/cgroup/services") }) // not empty only if the test has failed
+	t.Cleanup(func() { // not empty only if the test has failed
+		_ = os.Remove(ownCgroups + "/services")
+		_ = os.Remove(ownCgroups)
+	})
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	table := proc.NewTable(uptime, proc.Launcher{Path: executable(t), Mark: launcherMark})
@@ -173,6 +180,11 @@ func inside(t *testing.T) {
 
 	// The agent dies, and while there is none a server forgets what it had.
 	before := pids(table)
+	for _, p := range table.List() {
+		if s := a.await("late", func(supervise.Status) bool { return true }); p.Name == "late" && s.Started != p.Started {
+			t.Errorf("it began at %s, init says %s: who attaches would miss its first lines", s.Started, p.Started)
+		}
+	}
 	die()
 	put(t, 8084, "/fault?kind=424")
 	b := live(t, ctx, table, dir, bundles)
@@ -186,8 +198,8 @@ func inside(t *testing.T) {
 	for _, name := range []string{"late", "tty", "apart"} {
 		b.await(name, func(s supervise.Status) bool { return s.Service == "" })
 	}
-	if left, _ := os.ReadDir("/sys/fs/cgroup/services"); slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.IsDir() }) {
-		t.Errorf("cgroups are left: %v", left)
+	if left, err := os.ReadDir(ownCgroups + "/services"); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.IsDir() }) {
+		t.Errorf("cgroups are left: %v, %v", left, err)
 	}
 	counted := map[string]int{}
 	for len(bundles) > 0 {

@@ -98,14 +98,15 @@ func (m *Machine) Desired(now time.Duration, wishes []Wish) []Action {
 }
 
 // Started says that the program of an incarnation runs, or will as soon as its
-// disk answers.
-func (m *Machine) Started(now time.Duration, ref service.Ref) []Action {
+// disk answers; since is when its process began, which is before the first line
+// that it wrote.
+func (m *Machine) Started(now time.Duration, ref service.Ref, since time.Duration) []Action {
 	u := m.find(ref)
 	switch {
 	case u == nil:
 	case u.State == Starting:
 		m.enter(u, now, Running, "")
-		u.Started, u.Ready = now, u.Run.Ready == nil
+		u.Started, u.Ready = since, u.Run.Ready == nil
 		m.watch(u, now)
 		m.tellReady(u, now)
 	case u.State == Stopping: // it was to stop before it ran

@@ -95,7 +95,7 @@ func (w *world) start(a Action) {
 	w.later(func() { // init does it: from here on the wish is obeyed
 		w.ran[name] = w.ran[name] || a.Service.Restart == service.Never
 		w.running[a.Ref], w.obeyed[name] = true, wish.Starts
-		w.later(func() { w.do(w.m.Started(w.now, a.Ref)) })
+		w.later(func() { w.do(w.m.Started(w.now, a.Ref, w.now)) })
 	})
 }
 

@@ -238,7 +238,7 @@ func (s *Supervisor) start(ctx context.Context, a Action) {
 			return s.machine.StartFailed(now, a.Ref, err.Error())
 		}
 		s.pids[a.Ref] = p.PID
-		return s.machine.Started(now, a.Ref)
+		return s.machine.Started(now, a.Ref, p.Started)
 	})
 }
 

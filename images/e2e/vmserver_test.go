@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -136,8 +135,8 @@ func (t *vmRack) isGone(v vmServer, since time.Time, within time.Duration, reaso
 	if len(s.Instances) != 3 || slices.ContainsFunc(s.Instances, func(i operator.Instance) bool { return i.State != "gone" }) {
 		t.Errorf("%s: instances %+v", v.name, s.Instances)
 	}
-	record := t.bundle(v.name)
-	if !strings.Contains(record.Log, "instance a runs") || strings.Count(record.Trace, "gone with it") != 3 || !strings.Contains(record.Log, log) {
+	record, found := serviceBundle(t.T, t.ctx, t.rack, v.name, true)
+	if !found || !strings.Contains(record.Log, "instance a runs") || strings.Count(record.Trace, "gone with it") != 3 || !strings.Contains(record.Log, log) {
 		t.Errorf("%s: bundle:\n%s\n%s", v.name, record.Trace, record.Log)
 	}
 	if err := t.try(v, http.MethodGet, "/instances"); err == nil {
@@ -146,28 +145,6 @@ func (t *vmRack) isGone(v vmServer, since time.Time, within time.Duration, reaso
 	if now := t.await(v.name, "still failed", func(s operator.Service) bool { return s.State == "failed" }); now.Incarnation != 1 {
 		t.Errorf("%s: incarnation %d", v.name, now.Incarnation)
 	}
-}
-
-// bundle waits for the record of the death of a service's first incarnation.
-func (t *vmRack) bundle(name string) (record operator.CrashRecord) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
-		for _, b := range bundles(t.T, t.ctx, t.rack) {
-			if !strings.HasPrefix(b.Reason, name+"#1: ") {
-				continue
-			}
-			out, err := t.rack.Operator(t.ctx, "node", "bundle", "n1", b.ID, "-o", "json")
-			if err == nil {
-				err = json.Unmarshal(out, &record)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return record
-		}
-	}
-	t.Fatalf("%s has no bundle", name)
-	return record
 }
 
 // attachment is an operator's `node attach` under way.
