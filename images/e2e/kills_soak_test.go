@@ -96,7 +96,7 @@ func storm(t *testing.T, ctx context.Context, r *rack.Rack, n *rack.Node, lastBo
 	}
 	joined := rack.Joined(lastBoot)
 	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool {
-		return joined(v) && v.AgentCrashes >= stormKills && len(v.Services) == len(underFire)
+		return joined(v) && v.AgentCrashes >= stormKills && len(v.Services) == len(underFire) && len(unlike(v, underFire[:2])) == 0
 	})
 	if err != nil {
 		t.Fatal(err)
