@@ -208,9 +208,12 @@ func TestBadConnectionsKillNothing(t *testing.T) {
 		_ = conn.Close()
 	}
 	client := c.client(identity.PinnedClientTLS(c.pin, nil))
-	for _, path := range []string{"/", "/reveille.cluster.v1.EnrolmentService/Nothing"} {
+	for path, want := range map[string]int{
+		"/": http.StatusUnauthorized, // the page is for operators
+		"/reveille.cluster.v1.EnrolmentService/Nothing": http.StatusNotFound,
+	} {
 		resp, err := client.Get("https://x" + path)
-		if err != nil || resp.StatusCode != http.StatusNotFound {
+		if err != nil || resp.StatusCode != want {
 			t.Errorf("%s: got %v, %v", path, resp, err)
 			continue
 		}
