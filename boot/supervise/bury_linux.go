@@ -38,7 +38,8 @@ func (s *Supervisor) buried(ctx context.Context, d Death) (left int, problem str
 	killed, cancel := context.WithTimeout(ctx, killBound)
 	empty := s.Cgroups.AwaitEmpty(killed, d.Ref)
 	cancel()
-	if d.Bundle {
+	// What looked like a good end is none if it left something behind.
+	if d.Bundle || r.Total > 0 && !d.Ordered && !d.Again {
 		s.bundle(ctx, d, r)
 	}
 	if !empty {

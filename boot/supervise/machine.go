@@ -76,6 +76,7 @@ type Ending struct {
 	Exit    *proc.Exit // of its process; nil while it has none, or when it never ran
 	At      time.Duration
 	Bundle  bool // is to be taken, or was
+	Again   bool // its remains were there at the last look, and are removed again
 }
 
 // NewMachine knows no service.
@@ -210,7 +211,7 @@ func (m *Machine) Tick(now time.Duration) []Action {
 			m.kill(u, now)
 		case Cleaning:
 			u.Until = 0
-			u.End.Bundle = false // it is taken
+			u.End.Bundle, u.End.Again = false, true // it is taken
 			m.do(u, Action{Verb: Bury, Death: u.death()})
 		}
 	}

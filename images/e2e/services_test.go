@@ -39,7 +39,7 @@ var commonMisdeeds = []misdeed{
 	{"hang", does("hang 127.0.0.1:9001", `, ready: {tcp: "127.0.0.1:9001", interval: 500ms}, alive: {http: "http://127.0.0.1:9001/", interval: 1s, timeout: 1s, failures: 3, deadline: 4s}`),
 		"failed", `127\.0\.0\.1:9001.*stopped`, `payload hang, pid `},
 	{"bomb", does("bomb", ", limits: {pids: 30}"), "running", `^$`, ""},
-	{"daemon", does("daemon", ""), "failed", `^exit status 0, and left 1 process behind, which were killed$`, `processes left over: 1: init \(\d+\)`},
+	{"daemon", does("daemon", ""), "failed", `^exit status 0, and left 1 process behind, which were killed$`, `processes left over: 1: exe \(\d+\)`},
 	{"missing", `command: [/no/such/file], restart: never`, "failed", `^start missing: exec /no/such/file: no such file or directory$`, `it never ran`},
 	{"nobody", does("live", ", user: nosuch"), "failed", `^start nobody: set user nosuch: not found$`, `it never ran`},
 	{"hungry", does("hungry", ", limits: {memory: 48Mi}"), "failed", `^signal 9 \(killed\): out of memory, its limit is 48 MiB$`, `memory\.events: oom_kill [1-9]`},
