@@ -11,7 +11,7 @@ import (
 const (
 	rtextSkipStats = 8 // RTEXT_FILTER_SKIP_STATS
 
-	operUnknown = 0 // IF_OPER_UNKNOWN: a device that has no such state
+	operUnknown = 0 // IF_OPER_UNKNOWN: a device that has no such state, or none yet
 	operUp      = 6 // IF_OPER_UP
 )
 
@@ -23,7 +23,7 @@ func linkDumpRequest() []byte {
 
 func decodeLink(s *State, data []byte) error {
 	l := LinkState{NoIPv6: true}
-	oper := operUnknown
+	oper, carrierChanges := operUnknown, 0
 	err := attributes(data, unix.SizeofIfInfomsg, func(ad attribute) {
 		switch ad.Type {
 		case unix.IFLA_IFNAME:
@@ -34,6 +34,8 @@ func decodeLink(s *State, data []byte) error {
 			l.PermMAC = macString(ad.data)
 		case unix.IFLA_OPERSTATE:
 			oper = ad.number()
+		case unix.IFLA_CARRIER_CHANGES:
+			carrierChanges = ad.number()
 		case unix.IFLA_MTU:
 			l.MTU = ad.number()
 		case unix.IFLA_MAX_MTU:
@@ -65,7 +67,10 @@ func decodeLink(s *State, data []byte) error {
 	l.Index = int(binary.NativeEndian.Uint32(data[4:]))
 	l.Up = flags&unix.IFF_UP != 0
 	l.Carrier = flags&unix.IFF_LOWER_UP != 0
-	l.Settling = l.Carrier && oper != operUnknown && oper != operUp
+	// A device whose carrier ever changed gets a state soon after
+	// (netif_carrier_on, net/sched/sch_generic.c; rfc2863_policy,
+	// net/core/link_watch.c); one that always has it keeps none.
+	l.Settling = l.Carrier && oper != operUp && (oper != operUnknown || carrierChanges > 0)
 	s.Links = append(s.Links, l)
 	return nil
 }

@@ -36,7 +36,7 @@ type LinkState struct {
 	Up          bool     `yaml:"up"`          // IFF_UP: administratively
 	Carrier     bool     `yaml:"carrier"`     // IFF_LOWER_UP
 	// Settling is a carrier so new that the kernel has not yet done what follows
-	// from it: the operational state (RFC 2863) still says down.
+	// from it: the operational state (RFC 2863) is still down, or unknown.
 	Settling bool `yaml:"settling"`
 	MTU      int  `yaml:"mtu"`
 	MaxMTU   int  `yaml:"maxmtu"` // the most that the driver takes, 0 when not known
