@@ -81,10 +81,14 @@ func (r *Reconciler) askHolders(ctx context.Context, net network, have State) bo
 		if failed == nil || failed.asked || !a.Held || !a.DADFailed || d == nil || asked == askAtOnce {
 			continue
 		}
+		mac, err := link.whoHas(ctx, *d, a.Prefix.Addr())
+		if err != nil {
+			continue // the link-local address is checked itself, for one; its end is an event
+		}
 		failed.asked = true
 		asked++
 		// Without an answer the address is as failed as before.
-		if mac, err := link.whoHas(ctx, *d, a.Prefix.Addr()); err == nil && mac != failed.holder {
+		if mac != failed.holder {
 			failed.holder, learnt = mac, true
 		}
 	}

@@ -1,0 +1,68 @@
+package netcfg
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// muteLink is a fake kernel on which another machine has an address, and which
+// cannot ask at first: there is no address to ask from.
+type muteLink struct {
+	*fake
+	mute  bool
+	asked int
+}
+
+func (m *muteLink) solicitRouters(int) error { return nil }
+
+func (m *muteLink) whoHas(context.Context, LinkState, netip.Addr) (string, error) {
+	if m.mute {
+		return "", unix.EADDRNOTAVAIL
+	}
+	m.asked++
+	return "02:00:00:00:00:99", nil
+}
+
+// Who has our address is asked as soon as the link can ask, and then once for
+// each try.
+func TestHolderIsAskedWhenThatIsPossible(t *testing.T) {
+	m := &muteLink{fake: newFake(t).(*fake), mute: true}
+	if err := m.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: ["fd00::1/64"]}}`), quiet(), Options{})
+	reason := func() string {
+		t.Helper()
+		for i := range m.state.Addresses {
+			if a := &m.state.Addresses[i]; a.Prefix == netip.MustParsePrefix("fd00::1/64") {
+				a.Tentative, a.DADFailed = true, true
+			}
+		}
+		var report Report
+		if _, err := r.passes(t.Context(), m, &report); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range report.Waits {
+			if strings.Contains(w.Reason, "duplicate") {
+				return w.Reason
+			}
+		}
+		return ""
+	}
+	reason() // is added
+	reason() // is tried again at once
+	const unknown = "another machine has fd00::1 (duplicate address detected)"
+	if got := reason(); got != unknown {
+		t.Errorf("mute: %q", got)
+	}
+	m.mute = false
+	for range 2 {
+		if got := reason(); got != unknown+", its MAC is 02:00:00:00:00:99" || m.asked != 1 {
+			t.Errorf("%q, asked %d times", got, m.asked)
+		}
+	}
+}
