@@ -15,6 +15,9 @@ import (
 // waits for the console.
 const restartTarget = 10 * time.Second
 
+// floodLine is how long a line of a flood is.
+const floodLine = len("flood line 000001: the quick brown fox jumps over the lazy dog\n")
+
 // The last line of a flood of 10 MB: see init/extra.go.
 const lastLine = "flood line %06d: the quick brown fox jumps over the lazy dog"
 

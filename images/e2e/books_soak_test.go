@@ -47,7 +47,7 @@ func (b books) balance(underWay uint64) bool {
 // A card that is pulled answers nothing, not even what it had sent since it was
 // looked at last, a quarter of a second before; as much again is for the noise.
 func (l serialLine) underWay(n *rack.Node, port int) (lines uint64) {
-	if !l.fails || port != 0 {
+	if !l.Fails || port != 0 {
 		return 0
 	}
 	const since = 500 * time.Millisecond
@@ -71,7 +71,7 @@ func (l serialLine) awaitBooks(t *testing.T, ctx context.Context, n *rack.Node, 
 	t.Helper()
 	for end := time.Now().Add(bootTime); ; after(ctx, time.Second) {
 		b := reckon(records(t, ctx, n), l.shown(n, port), flood)
-		strange := len(b.strange) > 0 && !(l.cut && port == 0) // or the last line is under way
+		strange := len(b.strange) > 0 && !(l.Cut && port == 0) // or the last line is under way
 		switch {
 		case !strange && b.balance(l.underWay(n, port)):
 			t.Logf("port %d: %s, %d lines cut", port, b, len(b.strange))
@@ -89,7 +89,7 @@ const firstLine = "init          I reveille "
 // shown is what a port was sent by init.
 func (l serialLine) shown(n *rack.Node, port int) string {
 	text := string(n.Port(port).Bytes())
-	if at := strings.Index(text, firstLine); l.echoes && port == 0 && at >= 0 {
+	if at := strings.Index(text, firstLine); l.Echoes && port == 0 && at >= 0 {
 		return text[strings.LastIndexByte(text[:at], '['):]
 	}
 	return text
