@@ -48,57 +48,52 @@ func main() {
 }
 
 func run(ctx context.Context, build string, rounds int) error {
-	var problems []error
-	for _, l := range loads {
-		err := byLine(ctx, build, rounds, l)
-		if ctx.Err() != nil {
-			return err
-		}
-		problems = append(problems, err)
+	took := make([][]lives, len(loads)) // by load and line
+	for i := range took {
+		took[i] = make([]lives, len(rack.SerialLines))
 	}
-	return errors.Join(append(problems, restart(ctx, build))...)
-}
-
-// byLine boots each kind of line in each round, and compares.
-func byLine(ctx context.Context, build string, rounds int, l load) error {
-	took := make([]lives, len(rack.SerialLines))
 	var began starts
 	for round := range rounds {
-		for i, line := range rack.SerialLines {
-			times, log, err := life(ctx, build, line, l)
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", line.Name, l.name, err)
+		for i, load := range loads {
+			for k, line := range rack.SerialLines {
+				times, log, err := life(ctx, build, line, load)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", line.Name, load.name, err)
+				}
+				for b, d := range times {
+					took[i][k][b] = append(took[i][k][b], d)
+				}
+				began.read(log)
+				fmt.Printf("round %d, %s  %-24s enrol %5.1f s, rejoin %5.1f s\n",
+					round+1, load.name, line.Name, times[0].Seconds(), times[1].Seconds())
 			}
-			for b, d := range times {
-				took[i][b] = append(took[i][b], d)
-			}
-			began.read(log)
-			fmt.Printf("round %d, %s  %-24s enrol %5.1f s, rejoin %5.1f s\n",
-				round+1, l.name, line.Name, times[0].Seconds(), times[1].Seconds())
 		}
 	}
-	err := compare(took, l)
+	var problems []error
+	for i, load := range loads {
+		problems = append(problems, compare(took[i], load))
+	}
 	fmt.Println(began)
-	return err
+	return errors.Join(append(problems, restart(ctx, build))...)
 }
 
 // lives are how long the first and the second boot of some nodes took.
 type lives [2][]time.Duration
 
 // compare prints what each kind of line took, and says which took too long.
-func compare(took []lives, l load) error {
+func compare(took []lives, load load) error {
 	var problems []error
-	fmt.Printf("\npower-on to joined, %s: median of %d, of the good line's (least to most)\n", l.name, len(took[0][0]))
-	for i, line := range rack.SerialLines {
+	fmt.Printf("\npower-on to joined, %s: median of %d, of the good line's (least to most)\n", load.name, len(took[0][0]))
+	for k, line := range rack.SerialLines {
 		fmt.Printf("  %-26s", line.Name)
 		for b, boot := range []string{"enrol", "rejoin"} {
-			d := took[i][b]
+			d := took[k][b]
 			ratio := median(d).Seconds() / median(took[0][b]).Seconds()
 			fmt.Printf("  %s %4.1f s x%.2f (%.1f to %.1f)", boot,
 				median(d).Seconds(), ratio, slices.Min(d).Seconds(), slices.Max(d).Seconds())
 			if ratio > target {
 				problems = append(problems, fmt.Errorf("%s, %s: to %s took %.2f of a good line's time, target %.2f",
-					line.Name, l.name, boot, ratio, target))
+					line.Name, load.name, boot, ratio, target))
 			}
 		}
 		fmt.Println()
@@ -126,8 +121,8 @@ func onRack(ctx context.Context, build string, m rack.Machine, do func(context.C
 }
 
 // life is a node's first two boots, and its log after the second.
-func life(ctx context.Context, build string, line rack.SerialLine, l load) (times [2]time.Duration, log []operator.Record, err error) {
-	m := rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{line.Pace}, Cards: line.Cards, Append: l.words + " " + line.Words}
+func life(ctx context.Context, build string, line rack.SerialLine, load load) (times [2]time.Duration, log []operator.Record, err error) {
+	m := rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{line.Pace}, Cards: line.Cards, Append: load.words + " " + line.Words}
 	err = onRack(ctx, build, m, func(ctx context.Context, r *rack.Rack, n *rack.Node) error {
 		var last rack.View
 		for b := range times {
