@@ -27,8 +27,12 @@ const (
 	// maxFrame bounds what init will hold for one request: a page of the log
 	// is the largest thing ever sent and stays under 256 KiB.
 	maxFrame = 1 << 20
-	// maxInFlight bounds the goroutines an agent can make init start.
-	maxInFlight = 128
+	// maxInFlight bounds the goroutines an agent can make init start. Each of
+	// 1000 services may have one that waits for its notices, one for a probe's
+	// end and one for the end of its output, and all may be stopped at once;
+	// what is refused for want of room is a signal that is not sent, or the
+	// agent's sign of life. One that waits takes some 10 KiB.
+	maxInFlight = 4096
 	// writeDeadline is how long init lets an agent not read its replies
 	// before it gives the connection up; init itself never waits for it.
 	writeDeadline = 10 * time.Second

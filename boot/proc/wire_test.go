@@ -94,7 +94,7 @@ func TestMarkupFitsAFrame(t *testing.T) {
 	}
 }
 
-// TestLeavingCallersLeaveRoom has far more calls that wait than fit at once,
+// TestLeavingCallersLeaveRoom has more calls that wait than fit at once,
 // all of whose callers leave: as `node logs -f` does once a minute for a day.
 func TestLeavingCallersLeaveRoom(t *testing.T) {
 	waiting := make(chan struct{})
@@ -106,7 +106,7 @@ func TestLeavingCallersLeaveRoom(t *testing.T) {
 		},
 		OpStage: Handle(func(context.Context, Progress) (Nothing, error) { return Nothing{}, nil }),
 	})
-	for range 3 * maxInFlight {
+	for range maxInFlight + 100 {
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() {
@@ -122,6 +122,44 @@ func TestLeavingCallersLeaveRoom(t *testing.T) {
 	if err := client.SetStage(t.Context(), Progress{}); err != nil {
 		t.Errorf("no room for a sign of life: %v", err)
 	}
+}
+
+// TestManyServicesLeaveRoom: what waits for as many services as a node may have
+// is in nobody's way, not even when all are stopped at once.
+func TestManyServicesLeaveRoom(t *testing.T) {
+	const services = 1000
+	waiting := make(chan struct{})
+	wait := func(ctx context.Context, _ json.RawMessage) (any, error) {
+		waiting <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	client, _ := serving(t, map[string]Handler{
+		OpNotices: wait, OpWait: wait,
+		OpSignal: Handle(func(context.Context, Target) (Nothing, error) { return Nothing{}, nil }),
+		OpStage:  Handle(func(context.Context, Progress) (Nothing, error) { return Nothing{}, nil }),
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	var waits, signals sync.WaitGroup
+	for range services {
+		waits.Go(func() { _, _ = client.Notices(ctx, NoticeQuery{}) }) // ends with ctx
+		waits.Go(func() { _, _ = client.Wait(ctx, Target{}) })
+		<-waiting
+		<-waiting
+	}
+	for range services {
+		signals.Go(func() {
+			if err := client.Signal(t.Context(), Target{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := client.SetStage(t.Context(), Progress{}); err != nil {
+		t.Errorf("no room for a sign of life: %v", err)
+	}
+	signals.Wait()
+	leave()
+	waits.Wait()
 }
 
 func TestPendingCallsEndWithTheSocket(t *testing.T) {
