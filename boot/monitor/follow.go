@@ -114,5 +114,5 @@ func (h *heard) answer(ready bool, interval time.Duration) answer {
 	case ready && silence > interval:
 		return answer{kind: unclear, text: fmt.Sprintf("no WATCHDOG=1 within %s", interval)}
 	}
-	return answer{kind: well}
+	return answer{kind: well, early: ready && h.last.Beats == 0}
 }

@@ -35,6 +35,8 @@ type answer struct {
 	kind kind
 	text string // what was asked and what came, for people
 	list *list  // with well, of an Identity probe
+	// with well: it has not said so, and need not have yet
+	early bool
 }
 
 // opinion is what the judge makes of an answer.
@@ -47,16 +49,17 @@ type opinion struct {
 
 // judge decides. It knows no clock, no socket and no process.
 type judge struct {
-	service service.Service
-	server  string             // empty until it is known
-	known   []service.Instance // by ID
-	doubts  int                // in a row
-	since   time.Duration      // of the first of them
-	ended   int                // of these, those at which the witness saw no process
+	service  service.Service
+	server   string             // empty until it is known
+	known    []service.Instance // by ID
+	answered bool               // alive was well once
+	doubts   int                // in a row
+	since    time.Duration      // of the first of them
+	ended    int                // of these, those at which the witness saw no process
 }
 
 func newJudge(t Target) *judge {
-	j := &judge{service: t.Service, server: t.Before.Server, known: t.Before.Instances}
+	j := &judge{service: t.Service, server: t.Before.Server, known: t.Before.Instances, answered: t.Before.Answered}
 	if t.Before.Verdict == service.Unknown {
 		j.doubts, j.since = 1, -t.Doubt
 	}
@@ -92,12 +95,13 @@ func (j *judge) alive(at time.Duration, a answer, see func() Sight) opinion {
 		if why := j.lost(*a.list); why != "" {
 			return gone("%s: %s", a.text, why)
 		}
-		j.server, j.known = a.list.Server, a.list.Instances
+		j.server, j.known, j.answered = a.list.Server, a.list.Instances, true
 		return j.well(p)
 	case a.kind == well:
+		j.answered = j.answered || !a.early
 		return j.well(p)
 	case a.kind == givesUp:
-		return gone("%s; %s", a.text, see().Text)
+		return gone("%s; %s%s", a.text, see().Text, j.had())
 	case a.kind == noneHere || a.kind == notFound:
 		if had := living(j.known); len(had) > 0 {
 			return gone("%s, and it had %s", a.text, names(had))
@@ -130,7 +134,8 @@ func (j *judge) well(p *service.Probe) opinion {
 }
 
 // doubt bears an answer that is no evidence, until the deadline; that of a
-// probe which asks for no instances also until it failed so often.
+// probe which asks for no instances also until it failed so often. While a
+// service starts, there is the deadline only: see starting.
 func (j *judge) doubt(p *service.Probe, at time.Duration, a answer, s Sight) opinion {
 	if j.doubts == 0 {
 		j.since = at
@@ -139,19 +144,33 @@ func (j *judge) doubt(p *service.Probe, at time.Duration, a answer, s Sight) opi
 	deadline, past := orElse(p.Deadline, defaultDeadline), at-j.since
 	switch {
 	case j.hasEnded(s):
-		return gone("%s; %s", s.Text, a.text)
+		return gone("%s; %s%s", s.Text, a.text, j.had())
 	case s.Ended:
 		return opinion{verdict: service.Unknown, why: a.text + "; " + s.Text, next: leastDelay}
-	case p.Identity == nil && j.doubts >= max(p.Failures, 1):
+	case p.Identity == nil && !j.starting() && j.doubts >= max(p.Failures, 1):
 		return gone("%s in a row failed, the last: %s; %s", looks(j.doubts), a.text, s.Text)
+	case past >= deadline && j.starting():
+		return gone("not well within %s of its start, the last: %s; %s", deadline, a.text, s.Text)
 	case past >= deadline:
-		return gone("no clear answer for %s, the last: %s; %s", deadline, a.text, s.Text)
+		return gone("no clear answer for %s, the last: %s; %s%s", deadline, a.text, s.Text, j.had())
 	}
 	next := orElse(p.Interval, defaultInterval) // failures are counted, so they have their distance
 	if p.Identity != nil {
 		next = backoff(j.doubts, p.Interval)
 	}
 	return opinion{verdict: service.Unknown, why: a.text + "; " + s.Text, next: min(next, deadline-past)}
+}
+
+// starting: without a readiness probe, nobody but its first good answer says
+// that a service has started, and none can have failed before.
+func (j *judge) starting() bool { return j.service.Ready == nil && !j.answered }
+
+// had is what ends with the service, for a reason that does not name it.
+func (j *judge) had() string {
+	if all := living(j.known); len(all) > 0 {
+		return "; it had " + names(all)
+	}
+	return ""
 }
 
 // lost compares a list with what the service had: how it shows that the state
@@ -165,15 +184,18 @@ func (j *judge) lost(l list) string {
 		is, found := l.find(was.ID)
 		switch {
 		case found && is.Generation < was.Generation:
-			return fmt.Sprintf("instance %s went back from generation %d to %d", was.ID, was.Generation, is.Generation)
+			return fmt.Sprintf("instance %s went back from generation %d to %d%s", was.ID, was.Generation, is.Generation, j.had())
 		case !found && !was.Ended():
 			missing = append(missing, was)
 		}
 	}
-	if len(missing) > 0 {
+	switch len(missing) {
+	case 0:
+		return ""
+	case len(living(j.known)):
 		return "it does not know " + names(missing) + " any more"
 	}
-	return ""
+	return "it does not know " + names(missing) + " any more" + j.had()
 }
 
 func living(all []service.Instance) (live []service.Instance) {

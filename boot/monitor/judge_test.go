@@ -50,16 +50,17 @@ func TestVerdicts(t *testing.T) {
 		"one more, a later one":      {identity(), two, "s", listOf("s", one("a", "stopping", 4), two[1], one("c", "creating", 1)), false, service.Alive, interval, ""},
 		"another server":             {identity(), two, "s", listOf("z", two...), false, service.Gone, 0, "asked: it is z now and was s: it was started anew and has lost 2 instances: a, b"},
 		"another server, none had":   {identity(), nil, "s", listOf("z"), false, service.Gone, 0, "asked: it is z now and was s: it was started anew and has lost no instance"},
-		"lost one":                   {identity(), two, "s", listOf("s", two[0]), false, service.Gone, 0, "asked: it does not know instance b any more"},
+		"lost one":                   {identity(), two, "s", listOf("s", two[0]), false, service.Gone, 0, "asked: it does not know instance b any more; it had 2 instances: a, b"},
 		"lost all":                   {identity(), two, "s", listOf("s"), false, service.Gone, 0, "asked: it does not know 2 instances: a, b any more"},
 		"one was destroyed":          {identity(), []service.Instance{one("a", "destroyed", 5), two[1]}, "s", listOf("s", two[1]), false, service.Alive, interval, ""},
 		"one was stopped":            {identity(), []service.Instance{one("a", "Stopped", 5)}, "s", listOf("s"), false, service.Alive, interval, ""},
-		"a generation fell":          {identity(), two, "s", listOf("s", one("a", "running", 2), two[1]), false, service.Gone, 0, "asked: instance a went back from generation 3 to 2"},
+		"a generation fell":          {identity(), two, "s", listOf("s", one("a", "running", 2), two[1]), false, service.Gone, 0, "asked: instance a went back from generation 3 to 2; it had 2 instances: a, b"},
 		"no instance, had some":      {identity(), two, "s", said(noneHere, "424"), false, service.Gone, 0, "424, and it had 2 instances: a, b"},
 		"no instance, had one ended": {identity(), []service.Instance{one("a", "failed", 9)}, "s", said(noneHere, "424"), false, service.Alive, interval, ""},
 		"no instance, had none":      {identity(), nil, "", said(noneHere, "424"), false, service.Alive, interval, ""},
 		"not found, had some":        {identity(), two[:1], "s", said(notFound, "404"), false, service.Gone, 0, "404, and it had instance a"},
 		"not found, had none":        {identity(), nil, "", said(notFound, "404"), false, service.Unknown, leastDelay, "404; pid 7 runs"},
+		"gives itself up, had two":   {identity(), two, "s", said(givesUp, "trigger"), false, service.Gone, 0, "trigger; pid 7 runs; it had 2 instances: a, b"},
 		"unclear":                    {identity(), two, "s", said(unclear, "500"), false, service.Unknown, leastDelay, "500; pid 7 runs"},
 		"unclear, no process":        {identity(), two, "s", said(unclear, "refused"), true, service.Unknown, leastDelay, "refused; no process"},
 		"plain, well":                {plain(), nil, "", said(well, ""), false, service.Alive, interval, ""},
@@ -83,12 +84,44 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestStarts: without a readiness probe failures count from the first good
+// answer on, for whoever looks, and until then there is a deadline.
+func TestStarts(t *testing.T) {
+	no, yes, early := answer{kind: sick, text: "503"}, answer{kind: well}, answer{kind: well, early: true}
+	ready := &service.Probe{Notify: true}
+	for name, tc := range map[string]struct {
+		ready  *service.Probe
+		before service.Report
+		first  answer
+		why    string
+		looks  int
+	}{
+		"never well":         {nil, service.Report{}, no, "not well within 1m0s of its start, the last: 503; pid 7 runs", 61},
+		"had nothing to say": {nil, service.Report{}, early, "not well within 1m0s of its start, the last: 503; pid 7 runs", 62},
+		"well once":          {nil, service.Report{}, yes, "3 looks in a row failed, the last: 503; pid 7 runs", 4},
+		"well, to another":   {nil, service.Report{Verdict: service.Unknown, Answered: true}, no, "3 looks in a row failed, the last: 503; pid 7 runs", 2},
+		"was ready":          {ready, service.Report{}, no, "3 looks in a row failed, the last: 503; pid 7 runs", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJudge(Target{Service: service.Service{Alive: plain(), Ready: tc.ready}, Before: tc.before})
+			o, at, looks := j.alive(0, tc.first, runs), time.Duration(0), 1
+			for ; o.verdict != service.Gone; looks++ {
+				at += o.next
+				o = j.alive(at, no, runs)
+			}
+			if o.why != tc.why || looks != tc.looks {
+				t.Errorf("look %d: %s", looks, o.why)
+			}
+		})
+	}
+}
+
 // Unknown is asked less and less often, up to the interval, and its deadline
 // comes on time.
 func TestDoubtBacksOffAndEnds(t *testing.T) {
 	p := identity()
 	p.Deadline = 5 * time.Second
-	j := newJudge(Target{Service: service.Service{Alive: p}})
+	j := newJudge(Target{Service: service.Service{Alive: p}, Before: service.Report{Answered: true}})
 	var at time.Duration
 	var delays []time.Duration
 	for {
@@ -130,7 +163,7 @@ func TestFailuresInARow(t *testing.T) {
 	for n, step := range []struct {
 		a    answer
 		want service.Verdict
-	}{{no, service.Unknown}, {no, service.Unknown}, {yes, service.Alive}, {no, service.Unknown}, {no, service.Unknown}, {no, service.Gone}} {
+	}{{yes, service.Alive}, {no, service.Unknown}, {no, service.Unknown}, {yes, service.Alive}, {no, service.Unknown}, {no, service.Unknown}, {no, service.Gone}} {
 		if o := j.alive(time.Duration(n)*interval, step.a, runs); o.verdict != step.want {
 			t.Fatalf("look %d: %+v", n, o)
 		} else if o.verdict == service.Gone && o.why != "3 looks in a row failed, the last: 503; pid 7 runs" {

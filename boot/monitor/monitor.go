@@ -135,7 +135,7 @@ func (m *monitor) elapsed() time.Duration { return time.Since(m.began) }
 
 // report tells what has changed.
 func (m *monitor) report(o opinion) {
-	r := service.Report{Ref: m.target.Ref, Verdict: o.verdict, Ready: m.ready, Why: o.why, Server: m.judge.server, Instances: m.judge.known}
+	r := service.Report{Ref: m.target.Ref, Verdict: o.verdict, Ready: m.ready, Answered: m.judge.answered, Why: o.why, Server: m.judge.server, Instances: m.judge.known}
 	if same(r, m.told) {
 		return
 	}
@@ -145,7 +145,7 @@ func (m *monitor) report(o opinion) {
 }
 
 func same(a, b service.Report) bool {
-	return a.Verdict == b.Verdict && a.Ready == b.Ready && a.Why == b.Why && a.Server == b.Server && slices.Equal(a.Instances, b.Instances)
+	return a.Verdict == b.Verdict && a.Ready == b.Ready && a.Answered == b.Answered && a.Why == b.Why && a.Server == b.Server && slices.Equal(a.Instances, b.Instances)
 }
 
 // pause waits for the next look. A hint shortens it, but not below the least

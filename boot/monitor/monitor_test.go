@@ -96,7 +96,7 @@ func TestHangIsGoneByTheDeadline(t *testing.T) {
 			t.Error(err)
 		}
 		r, at := w.last()
-		if r.Verdict != service.Gone || at < 60*time.Second || at > 63*time.Second || r.Why != "no clear answer for 1m0s, the last: no answer within 1s; pid 7 runs" {
+		if r.Verdict != service.Gone || at < 60*time.Second || at > 63*time.Second || r.Why != "not well within 1m0s of its start, the last: no answer within 1s; pid 7 runs" {
 			t.Errorf("after %s: %+v", at, r)
 		}
 	})
@@ -213,21 +213,43 @@ func TestExec(t *testing.T) {
 	})
 }
 
+// hears gives t a notify socket.
+func hears(t Target) (Target, chan<- Notice) {
+	news := make(chan Notice)
+	t.Notices = func(ctx context.Context, _ uint64) (Notice, error) {
+		select {
+		case n := <-news:
+			return n, nil
+		case <-ctx.Done():
+			return Notice{}, ctx.Err()
+		}
+	}
+	return t, news
+}
+
+// A service that never says that it is ready may be silent until its first
+// WATCHDOG=1.
+func TestNotifyAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said, news := hears(target(&service.Probe{Notify: true, Interval: 5 * time.Second, Failures: 1, Deadline: time.Minute}))
+		w := watch(said, nil)
+		go func() {
+			time.Sleep(40 * time.Second)
+			news <- Notice{Seq: 1, Beats: 1}
+		}()
+		_ = w.run(t.Context()) // by its verdict
+		if r, at := w.last(); at < 45*time.Second || at > 51*time.Second || r.Why != "1 look in a row failed, the last: sd_notify: no WATCHDOG=1 within 5s; pid 7 runs" {
+			t.Errorf("after %s: %+v", at, r)
+		}
+	})
+}
+
 // A service of sd_notify is ready when it says so, and lives as long as it
 // goes on saying so.
 func TestNotify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		news := make(chan Notice)
-		said := target(&service.Probe{Notify: true, Interval: 5 * time.Second, Failures: 1})
+		said, news := hears(target(&service.Probe{Notify: true, Interval: 5 * time.Second, Failures: 1}))
 		said.Service.Ready = &service.Probe{Notify: true, Interval: time.Hour, Deadline: 2 * time.Hour}
-		said.Notices = func(ctx context.Context, _ uint64) (Notice, error) {
-			select {
-			case n := <-news:
-				return n, nil
-			case <-ctx.Done():
-				return Notice{}, ctx.Err()
-			}
-		}
 		w := watch(said, nil)
 		go func() {
 			time.Sleep(20 * time.Second)

@@ -36,6 +36,7 @@ type Report struct {
 	Ref
 	Verdict   Verdict
 	Ready     bool
+	Answered  bool       // its liveness probe was well once: from then on its failures count
 	Why       string     // one sentence, for Gone and Unknown: what was asked, what was answered, since when
 	Server    string     // the name that the process gave itself at its start, by its Identity probe
 	Instances []Instance // that the service serves, or served until it was gone; sorted by ID
