@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"reveille/boot/proc"
 	"reveille/boot/service"
@@ -32,6 +35,8 @@ func (m *Machine) settle(now time.Duration) []Action {
 	return acts
 }
 
+const byOperator = "it was stopped by an operator"
+
 // review ends an incarnation that is not wished any more.
 func (m *Machine) review(u *unit, now time.Duration) {
 	why := ""
@@ -39,7 +44,7 @@ func (m *Machine) review(u *unit, now time.Duration) {
 	case u.wish.Name == "":
 		why = "it is no longer defined"
 	case u.wish.Stopped:
-		why = "it was stopped by an operator"
+		why = byOperator
 	case u.wish.Starts > u.Starts:
 		why = "a new incarnation was asked for"
 	case u.outdated() && u.Run.Restart != service.Never:
@@ -59,7 +64,7 @@ func (m *Machine) begin(u *unit, now time.Duration) {
 	case u.wish.Name == "":
 		m.enter(u, now, Stopped, "it is no longer defined")
 	case u.wish.Stopped:
-		m.enter(u, now, Stopped, "it was stopped by an operator")
+		m.enter(u, now, Stopped, u.endedAs(byOperator))
 	case u.Spent != "" && !asked && !changed:
 		m.enter(u, now, u.final(), u.Spent)
 	case now < u.Until && !asked && !changed && (u.State == Backoff || u.State == Held):
@@ -70,11 +75,25 @@ func (m *Machine) begin(u *unit, now time.Duration) {
 	}
 }
 
-func (u *unit) final() State {
-	if u.Failed {
-		return Failed
+// endedAs is an order to end, and how the incarnation obeyed it, if it was given
+// to one.
+func (u *unit) endedAs(order string) string {
+	if u.End.Ordered && strings.HasPrefix(u.End.Why, order) {
+		return u.End.Why
 	}
-	return Stopped
+	return order
+}
+
+// final is what a service is that is spent. One with a probe was to go on
+// answering, so nobody may take its end for a success.
+func (u *unit) final() State {
+	switch {
+	case u.Failed:
+		return Failed
+	case u.End.Ordered, u.Run.Ready != nil, u.Run.Alive != nil:
+		return Stopped
+	}
+	return Done
 }
 
 func (m *Machine) start(u *unit, now time.Duration) {
@@ -171,7 +190,7 @@ func (m *Machine) kill(u *unit, now time.Duration) {
 	case 0:
 		u.Until = now + killBound
 		if !u.End.Gone {
-			m.say(u, Warn, fmt.Sprintf("did not end within %s of %s; killed", u.Run.Stop.Timeout, u.Run.Stop.Signal))
+			m.say(u, Warn, fmt.Sprintf("did not end within %s of %s; killed", u.Run.Stop.Timeout, unix.SignalName(u.Run.Stop.Signal)))
 		}
 	case 1:
 		u.Reason = fmt.Sprintf("cannot be killed: still there %s after SIGKILL; %s", killBound, u.End.Why)
@@ -190,6 +209,9 @@ func (m *Machine) bury(u *unit, now time.Duration, exit *proc.Exit, why string) 
 	} else if u.End.Gone {
 		why = u.End.Why // that it was killed then is no news
 	} else {
+		if u.Kills > 0 && exit != nil && exit.Signal == int(syscall.SIGKILL) {
+			why += fmt.Sprintf(", as it did not end within %s of %s", u.Run.Stop.Timeout, unix.SignalName(u.Run.Stop.Signal))
+		}
 		why = u.End.Why + "; " + why
 	}
 	u.End.Why, u.End.Exit, u.End.At = why, exit, now
@@ -230,7 +252,11 @@ func (m *Machine) rest(u *unit, now time.Duration, left int) {
 			u.Spent = u.End.Why // its state is gone, whoever ended it
 		}
 	case u.Run.Restart == service.Never && !(clean && len(u.Instances) == 0):
-		m.spend(u, now, true, u.End.Why+lost(u.Instances))
+		why := u.End.Why
+		if !u.End.Gone { // whose reason names them
+			why += lost(u.Instances)
+		}
+		m.spend(u, now, true, why)
 		m.say(u, Error, "failed: "+u.Spent+"; it is not started again unless a new incarnation is asked for")
 	case u.Run.Restart != service.Always && clean:
 		m.spend(u, now, false, "it ended by itself: "+u.End.Why)
@@ -244,11 +270,18 @@ func (m *Machine) rest(u *unit, now time.Duration, left int) {
 	}
 }
 
+// lost counts the instances that still were when their server ended.
 func lost(instances []service.Instance) string {
-	if len(instances) == 0 {
+	n := 0
+	for _, i := range instances {
+		if !i.Ended() {
+			n++
+		}
+	}
+	if n == 0 {
 		return ""
 	}
-	return ", and with it " + count(len(instances), "instance", "instances")
+	return ", and with it " + count(n, "instance", "instances")
 }
 
 // spend has a service not start again.

@@ -172,7 +172,7 @@ func (m *Machine) Report(now time.Duration, r service.Report) []Action {
 // take it for healthy then.
 func (m *Machine) MonitorEnded(now time.Duration, ref service.Ref, why string) []Action {
 	if u := m.find(ref); u != nil && u.State == Running {
-		m.end(u, now, Ending{Why: "its monitor ended: " + why, Gone: true})
+		m.end(u, now, Ending{Why: "its monitor ended: " + why + lost(u.Instances), Gone: true})
 	}
 	return m.settle(now)
 }

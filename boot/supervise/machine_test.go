@@ -376,7 +376,7 @@ func wish(name string, restart service.Policy, needs ...string) Wish {
 
 func TestNeverIsFailed(t *testing.T) {
 	s := tell(t, wish("vm", service.Never))
-	s.do(s.m.Report(s.now, service.Report{Ref: s.ref("vm"), Verdict: service.Alive, Instances: []service.Instance{{ID: "1"}, {ID: "2"}}}))
+	s.do(s.m.Report(s.now, service.Report{Ref: s.ref("vm"), Verdict: service.Alive, Instances: []service.Instance{{ID: "1"}, {ID: "2"}, {ID: "3", State: "destroyed"}}}))
 	s.exit("vm", proc.Exit{Code: -1, Signal: 9})
 	s.pass(time.Hour)
 	s.is("vm", Failed, "signal 9 (killed), and with it 2 instances")
@@ -440,7 +440,33 @@ func TestStopEnds(t *testing.T) {
 	delete(s.stuck, s.ref("deaf"))
 	s.pass(killAgain)
 	s.calm()
-	s.is("deaf", Stopped, "it was stopped by an operator")
+	s.is("deaf", Stopped, "it was stopped by an operator; signal 9 (killed), as it did not end within 10s of SIGTERM")
+}
+
+// TestDone: what ended well by itself was to end, unless a probe says that it
+// was to go on.
+func TestDone(t *testing.T) {
+	asked := wish("asked", service.OnFailure)
+	asked.Alive = &service.Probe{TCP: "localhost:1"}
+	s := tell(t, wish("job", service.OnFailure), wish("once", service.Never), asked, wish("bad", service.Never))
+	for _, name := range []string{"job", "once", "asked"} {
+		s.exit(name, proc.Exit{})
+	}
+	s.exit("bad", proc.Exit{Code: 1})
+	s.crash() // and the next agent says the same
+	s.pass(time.Hour)
+	s.is("job", Done, "it ended by itself: exit status 0")
+	s.is("once", Done, "it ended by itself: exit status 0")
+	s.is("asked", Stopped, "it ended by itself: exit status 0")
+	well := []string{}
+	for _, st := range s.m.Status() {
+		if st.Healthy() {
+			well = append(well, st.Service)
+		}
+	}
+	if got := strings.Join(well, " "); got != "job once" {
+		t.Errorf("well: %s", got)
+	}
 }
 
 func TestChangedDefinition(t *testing.T) {
@@ -464,5 +490,5 @@ func TestGone(t *testing.T) {
 	ref := s.ref("vm")
 	s.do(s.m.Report(s.now, service.Report{Ref: ref, Verdict: service.Gone, Why: "it answers as another server", Instances: []service.Instance{{ID: "1"}}}))
 	s.calm()
-	s.is("vm", Failed, "it answers as another server, and with it 1 instance")
+	s.is("vm", Failed, "it answers as another server")
 }

@@ -12,7 +12,8 @@ type State string
 // The states. In Starting, Running, Stopping and Cleaning there is an
 // incarnation, or its remains; in the others there is none.
 const (
-	Stopped  State = "stopped"  // it is not wanted, or ended by itself and well
+	Stopped  State = "stopped"  // it is not wanted, or ended by itself and was to go on
+	Done     State = "done"     // it ended by itself and well, and nothing says that it was to go on
 	Waiting  State = "waiting"  // for what it needs
 	Starting State = "starting" //
 	Running  State = "running"  // see Ready
@@ -42,12 +43,12 @@ type Status struct {
 }
 
 // Healthy tells whether it is as it is wished, as far as anybody knows. One that
-// is enabled and ended by itself is not: that it was done is for people to say.
+// was to go on and ended by itself is not, however well it ended: see final.
 func (s Status) Healthy() bool {
 	if !s.Enabled {
 		return s.State == Stopped
 	}
-	return s.State == Running && s.Ready && s.Reason == ""
+	return s.State == Done || s.State == Running && s.Ready && s.Reason == ""
 }
 
 // Status returns all services that are defined, or are not dead yet, by name.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"reveille/images/rack"
 )
 
 // otherMisdeeds are those that `make soak` adds.
@@ -27,7 +29,7 @@ var otherMisdeeds = []misdeed{
 // TestAllServiceFaults runs the other misdeeds, and then those that a signal
 // ends, each signal that a process dies of.
 func TestAllServiceFaults(t *testing.T) {
-	t.Run("misdeeds", func(t *testing.T) { misbehave(t, otherMisdeeds) })
+	t.Run("misdeeds", func(t *testing.T) { deafIsKilled(t, misbehave(t, otherMisdeeds)) })
 	deadly := []misdeed{}
 	for sig := syscall.Signal(1); sig <= syscall.SIGSYS; sig++ {
 		switch sig {
@@ -41,5 +43,29 @@ func TestAllServiceFaults(t *testing.T) {
 		some := deadly[:min(12, len(deadly))]
 		deadly = deadly[len(some):]
 		t.Run("signals from "+some[0].name, func(t *testing.T) { misbehave(t, some) })
+	}
+}
+
+// deafIsKilled wants the log to say that the service which ignores SIGTERM had
+// its time, and was killed then.
+func deafIsKilled(t *testing.T, n *rack.Node) {
+	records, err := n.Records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(text string) (at float64) {
+		for _, r := range records {
+			if r.Text == text {
+				at = r.UptimeSeconds
+			}
+		}
+		if at == 0 {
+			t.Errorf("the log lacks %q", text)
+		}
+		return at
+	}
+	asked, killed := at("deaf#1: stopping: it was stopped by an operator"), at("deaf#1: did not end within 2s of SIGTERM; killed")
+	if killed-asked < 1 { // of 2 s; a line is stamped when init has it, and one may be late
+		t.Errorf("killed %.3f s after it was asked to end", killed-asked)
 	}
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,7 +34,7 @@ func does(payload, more string) string {
 
 // commonMisdeeds are those that `make test` runs.
 var commonMisdeeds = []misdeed{
-	{"exit-zero", strings.Replace(does("exit 0", ""), "never", "on-failure", 1), "stopped", `^it ended by itself: exit status 0$`, ""},
+	{"exit-zero", strings.Replace(does("exit 0", ""), "never", "on-failure", 1), "done", `^it ended by itself: exit status 0$`, ""},
 	{"exit-one", does("exit 1", ""), "failed", `^exit status 1$`, `payload exit, pid `},
 	{"killed", does("signal 9", ""), "failed", `^signal 9 \(killed\)$`, `payload signal, pid `},
 	{"hang", does("hang 127.0.0.1:9001", `, ready: {tcp: "127.0.0.1:9001", interval: 500ms}, alive: {http: "http://127.0.0.1:9001/", interval: 1s, timeout: 1s, failures: 3, deadline: 4s}`),
@@ -50,7 +51,7 @@ func TestServiceFaults(t *testing.T) { misbehave(t, commonMisdeeds) }
 
 // misbehave boots a node with these services and wants of each what is to come
 // of it: at the controller, by its reason, with its bundle.
-func misbehave(t *testing.T, all []misdeed) {
+func misbehave(t *testing.T, all []misdeed) *rack.Node {
 	r, ctx := newRack(t)
 	start(t, ctx, r)
 	n := add(t, ctx, r, rack.Machine{Name: "n1", TPM: true, Extra: definitions(all)})
@@ -69,10 +70,15 @@ func misbehave(t *testing.T, all []misdeed) {
 		m.isBundled(t, ctx, r)
 	}
 	stopAll(t, ctx, r, all)
+	return n
 }
 
+// howStopped is what is said of those that an operator stops, where it is not
+// that they ended by SIGTERM.
+var howStopped = map[string]string{"deaf": `signal 9 \(killed\), as it did not end within 2s of SIGTERM`}
+
 // stopAll has an operator stop what still runs: whatever a service does about
-// it, it ends.
+// it, it ends, and how is said.
 func stopAll(t *testing.T, ctx context.Context, r *rack.Rack, all []misdeed) {
 	t.Helper()
 	var stopped []misdeed
@@ -83,7 +89,7 @@ func stopAll(t *testing.T, ctx context.Context, r *rack.Rack, all []misdeed) {
 		if _, err := r.Operator(ctx, "service", "stop", "n1", m.name); err != nil {
 			t.Error(err)
 		}
-		m.state, m.reason = "stopped", `^it was stopped by an operator$`
+		m.state, m.reason = "stopped", `^it was stopped by an operator; `+cmp.Or(howStopped[m.name], `signal 15 \(terminated\)`)
 		stopped = append(stopped, m)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -1273,7 +1273,7 @@ func (x *NodeStatus) GetServicesProblem() string {
 type ServiceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// stopped, waiting, starting, running, backoff, held, stopping, cleaning, failed
+	// stopped, waiting, starting, running, backoff, held, stopping, cleaning, done, failed
 	State         string               `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	Enabled       bool                 `protobuf:"varint,3,opt,name=enabled,proto3" json:"enabled,omitempty"` // it is meant to run
 	Ready         bool                 `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`

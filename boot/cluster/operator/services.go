@@ -13,7 +13,7 @@ import (
 // Service is one service of a node.
 type Service struct {
 	Name  string `json:"name" yaml:"name"`
-	State string `json:"state" yaml:"state"` // stopped, waiting, starting, running, backoff, held, stopping, cleaning, failed; unknown
+	State string `json:"state" yaml:"state"` // stopped, waiting, starting, running, backoff, held, stopping, cleaning, done, failed; unknown
 	// Healthy: it does what it is meant to do, as far as its monitor can see.
 	Healthy        bool       `json:"healthy" yaml:"healthy"`
 	Enabled        bool       `json:"enabled" yaml:"enabled"` // meant to run
@@ -53,13 +53,13 @@ func servicesOf(st *clusterv1.NodeStatus) []Service {
 	return out
 }
 
-// healthy: one that is meant to run is ready and nobody doubts it, one that is
-// not meant to is at rest. What is not known is not healthy.
+// healthy: one that is meant to run is ready and nobody doubts it, or has done
+// its work; one that is not meant to is at rest. What is not known is not healthy.
 func healthy(s *clusterv1.ServiceStatus) bool {
 	if !s.GetEnabled() {
 		return s.GetState() == "stopped"
 	}
-	return s.GetState() == "running" && s.GetReady() && s.GetVerdict() != "unknown" && s.GetVerdict() != "gone"
+	return s.GetState() == "done" || s.GetState() == "running" && s.GetReady() && s.GetVerdict() != "unknown" && s.GetVerdict() != "gone"
 }
 
 func seconds(d *durationpb.Duration) *float64 {
