@@ -121,7 +121,7 @@ const detection = 5 * time.Second
 
 // isGone wants a service failed for good, all of it: at the controller with its
 // reason, its instances gone, its processes too, and no other in their place.
-func (t *vmRack) isGone(v vmServer, since time.Time, within time.Duration, reason, log string) {
+func (t *vmRack) isGone(v vmServer, since time.Time, within time.Duration, reason, log string) operator.CrashRecord {
 	t.Helper()
 	s := t.await(v.name, "failed", func(s operator.Service) bool { return s.State == "failed" })
 	took := time.Since(since)
@@ -145,6 +145,7 @@ func (t *vmRack) isGone(v vmServer, since time.Time, within time.Duration, reaso
 	if now := t.await(v.name, "still failed", func(s operator.Service) bool { return s.State == "failed" }); now.Incarnation != 1 {
 		t.Errorf("%s: incarnation %d", v.name, now.Incarnation)
 	}
+	return record
 }
 
 // attachment is an operator's `node attach` under way.
@@ -192,13 +193,15 @@ func (a *attachment) ends(t *testing.T, said string) {
 	}
 }
 
-// TestVMServerDies: a server of virtual machines is killed, and so is one that
-// somebody brings back at once. Both are failed within seconds, for good.
+// TestVMServerDies: a server of virtual machines is killed, so is one that
+// somebody brings back at once, and one crashes and leaves a core. All are failed
+// within seconds, for good.
 func TestVMServerDies(t *testing.T) {
 	killed := vmServer{name: "killed", port: 8081}
 	again := vmServer{name: "again", port: 8082, args: ", --restarter"}
 	tty := vmServer{name: "tty", port: 8083, more: ", terminal: true"}
-	vms := bootVMs(t, "", killed, again, tty)
+	dumped := vmServer{name: "dumped", port: 8084, more: fmt.Sprintf(", core: {limit: %d}, environment: {GOTRACEBACK: crash}", coreLimit)}
+	vms := bootVMs(t, "", killed, again, tty, dumped)
 
 	byService, byInstance := vms.attach("", "n1", "killed", "--tail", "0"), vms.attach("", "n1", "again", "--instance", "b")
 	typed := vms.attach("hello\n", "n1", "tty")
@@ -209,6 +212,10 @@ func TestVMServerDies(t *testing.T) {
 	died = time.Now()
 	_ = vms.try(again, http.MethodPut, "/die?signal=9")
 	vms.isGone(again, died, detection, `GET http://127\.0\.0\.1:8082/instances: 424 Failed Dependency, no instance, and it had 3 instances: a, b, c`, "starting it again")
+
+	died = time.Now()
+	_ = vms.try(dumped, http.MethodPut, "/die?signal=6")
+	vms.hasCore(vms.isGone(dumped, died, detection, `^signal 6 \(aborted\), core dumped, and with it 3 instances$`, "SIGABRT: abort"))
 
 	byService.ends(t, "incarnation 1 of killed is gone: killed is ")
 	if !strings.Contains(byService.out.String(), "instance c runs\n") {
