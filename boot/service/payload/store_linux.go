@@ -95,16 +95,8 @@ func (s *Store) unpack(ctx context.Context, p service.Payload, next string) erro
 		return err
 	}
 	defer t.close()
-	info, err := os.Stat(p.Source)
-	if err != nil {
-		return err
-	}
-	var skips skipped
-	if info.IsDir() {
-		skips, err = t.applyLayout(ctx, p)
-	} else {
-		skips, err = t.applyBlob(ctx, p.Source, p.Digest)
-	}
+	u := unpacking{t, &progress{name: p.Name}}
+	skips, err := u.apply(ctx, p, s.Log)
 	if err != nil {
 		return err
 	}
@@ -136,20 +128,40 @@ func (s *Store) Mount() error {
 	return nil
 }
 
+// unpacking is a payload on its way into a tree.
+type unpacking struct {
+	tree     *tree
+	progress *progress
+}
+
+func (u unpacking) apply(ctx context.Context, p service.Payload, log *slog.Logger) (skipped, error) {
+	info, err := os.Stat(p.Source)
+	if err != nil {
+		return 0, err
+	}
+	log.Info(fmt.Sprintf("payload %s: unpacking %s", p.Name, p.Source))
+	defer u.progress.tell(log)()
+	if info.IsDir() {
+		return u.applyLayout(ctx, p)
+	}
+	u.progress.total.Store(info.Size())
+	return u.applyBlob(ctx, p.Source, p.Digest)
+}
+
 // applyBlob unpacks one archive whose digest is known.
-func (t *tree) applyBlob(ctx context.Context, file, digest string) (skipped, error) {
+func (u unpacking) applyBlob(ctx context.Context, file, digest string) (skipped, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	v := verify(ctx, f)
+	v := verify(ctx, u.progress.of(f))
 	r, end, err := decompress(v)
 	if err != nil {
 		return 0, err
 	}
 	defer end()
-	skips, err := t.apply(r)
+	skips, err := u.tree.apply(r)
 	// What is not what was meant is said before what it led to.
 	if wrong := v.check(digest); wrong != nil {
 		return 0, wrong
@@ -158,7 +170,7 @@ func (t *tree) applyBlob(ctx context.Context, file, digest string) (skipped, err
 }
 
 // applyLayout unpacks the image of an OCI layout that has the payload's digest.
-func (t *tree) applyLayout(ctx context.Context, p service.Payload) (skipped, error) {
+func (u unpacking) applyLayout(ctx context.Context, p service.Payload) (skipped, error) {
 	blob := func(digest string) string {
 		return filepath.Join(p.Source, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
 	}
@@ -178,9 +190,12 @@ func (t *tree) applyLayout(ctx context.Context, p service.Payload) (skipped, err
 	if err != nil {
 		return 0, err
 	}
+	for _, l := range layers {
+		u.progress.total.Add(l.Size)
+	}
 	var skips skipped
 	for _, l := range layers {
-		n, err := t.applyBlob(ctx, blob(l.Digest), l.Digest)
+		n, err := u.applyBlob(ctx, blob(l.Digest), l.Digest)
 		if err != nil {
 			return 0, fmt.Errorf("layer %s: %w", l.Digest, err)
 		}
