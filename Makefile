@@ -125,7 +125,7 @@ soak:
 	$(MAKE) image-full
 	.ci/gotest -tags 'e2e soak' -p 1 -timeout 90m -run '$(call names,soak)' $(call folders,soak)
 	$(GOBUILD) -o build/guestexec ./images/guestexec
-	CGO_ENABLED=0 .ci/gotest -tags 'guest soak' -exec "$$PWD/build/guestexec" -timeout 90m -run '^(TestKernelDevices|TestLACPPartner(Slow|Late))$$' ./netcfg
+	CGO_ENABLED=0 .ci/gotest -tags 'guest soak' -exec "$$PWD/build/guestexec" -timeout 90m -run '^(TestKernel(Devices|NICs)|TestLACPPartner(Slow|Late))$$' ./netcfg
 	seed=$$(date +%s); echo "any wish from any state: rapid.seed=$$seed"; \
 	    go test -count=1 -timeout 60m -run '^TestAnyWishFromAnyState$$' ./netcfg -rapid.checks=100000 -rapid.seed=$$seed
 	go test -count=1 -timeout 60m -run '^TestMachine$$' ./boot/supervise -rapid.checks=100000

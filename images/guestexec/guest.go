@@ -68,6 +68,13 @@ func prepare(ctx context.Context) error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
+	// QEMU's firmware has no UUID for the machine.
+	if err := os.MkdirAll("/etc", 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/etc/machine-id", []byte("00000000000000000000000000000001\n"), 0o444); err != nil {
+		return err
+	}
 	loader, err := modules.Open("/", slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
