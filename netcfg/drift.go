@@ -80,16 +80,16 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 		}
 		r.say()
 		*backoff = retryFirst
-		timer := time.NewTimer(r.nextLook(time.Now()))
+		looked := time.Now()
+		timer := time.NewTimer(r.nextLook(looked))
 		select {
 		case _, ok := <-ev.C():
 			if !ok {
 				return errEvents
 			}
-			select { // let what belongs together gather
-			case <-time.After(settle):
-			case <-ctx.Done():
-			}
+			r.gathered(ctx, looked)
+		case <-r.leases.state:
+			r.gathered(ctx, looked)
 		case <-r.leases.c:
 		case <-r.hosts.changed:
 		case <-timer.C:

@@ -3,10 +3,12 @@
 package netcfg
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestKernelLeaseOnVLANOfBond: a lease, and what a router says, on a vlan of a
@@ -71,4 +73,30 @@ func routesOf(w *watched, link string) error {
 		return fmt.Errorf("default routes: by the lease %t, by the router %t: %+v", lease, router, have.Routes)
 	}
 	return nil
+}
+
+// TestKernelLeaseBesidePort: another port of ours in the same network, where the
+// kernel answers for every address that the machine has, is no conflict.
+func TestKernelLeaseBesidePort(t *testing.T) {
+	other := newNamespace(t)
+	watchFor(t, time.Minute, `ethernets: {eth0: {dhcp4: true}, eth1: {addresses: [10.9.0.7/24]}}`, func(w *watched) error {
+		return first(
+			func() error { return cable(t, w, other) },
+			func() error {
+				return other.far(t, `bridges: {br: {interfaces: [peer-eth0, peer-eth1], parameters: {stp: false}, addresses: [10.9.0.1/24]}}`)
+			},
+			func() error { (&scripted{t: t}).serve(other, "br"); return nil },
+			func() error {
+				return w.WaitFor(w.ctx, func(s Status) bool { return len(s.Leases) == 1 && s.Leases[0].State == "bound" })
+			},
+			func() error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if slices.Contains(w.ops, "delete address 10.9.0.50/24 dev eth0") {
+					return errors.New("declined what our own port answered for")
+				}
+				return nil
+			},
+		)
+	})
 }

@@ -21,6 +21,7 @@ import (
 // say. Its own words are right: 10.9.0.50 of 10.9.0.1, for ten minutes.
 type scripted struct {
 	t     *testing.T
+	heard func(request *dhcpv4.DHCPv4)                 // nil for nobody
 	noise func(request, right *dhcpv4.DHCPv4) [][]byte // said before the right answer
 	terms []dhcpv4.Option                              // in place of, or beside, the right ones
 	loss  float64                                      // of 1, each way
@@ -82,6 +83,9 @@ func (s *scripted) answer(conn net.PacketConn) {
 		if err != nil {
 			s.t.Errorf("the client sent %x: %v", buf[:n], err)
 			continue
+		}
+		if s.heard != nil {
+			s.heard(request)
 		}
 		reply := s.reply(request)
 		if reply == nil || chance.Float64() < s.loss {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"reveille/netcfg/dhcp4"
@@ -12,7 +13,7 @@ import (
 
 // keeper runs a DHCP client for each interface that wants a lease, from when
 // the interface is there until it is gone. It is used under the reconciler's
-// turn; the clients run beside it and say through c that they have news.
+// turn; the clients run beside it and say by its channels that they have news.
 type keeper struct {
 	cfg     *Config
 	log     *slog.Logger
@@ -20,8 +21,10 @@ type keeper struct {
 	store   leaseStore
 	users   int // Converge and Run: the clients run as long as either
 	clients map[tenantKey]*leaseClient
-	tenants []tenant // as of the last follow
-	c       chan struct{}
+	tenants []tenant                        // as of the last follow
+	c       chan struct{}                   // a lease came or went
+	state   chan struct{}                   // something else of a client's status changed
+	macs    atomic.Pointer[map[string]bool] // of all our interfaces, as of the last follow
 }
 
 // leaseEnv is the world of the clients.
@@ -77,16 +80,22 @@ type clientStatus struct {
 }
 
 func newKeeper(cfg *Config, log *slog.Logger, env leaseEnv, store leaseStore) *keeper {
-	return &keeper{
+	k := &keeper{
 		cfg: cfg, log: log, env: env, store: store,
-		clients: map[tenantKey]*leaseClient{}, c: make(chan struct{}, 1),
+		clients: map[tenantKey]*leaseClient{}, c: make(chan struct{}, 1), state: make(chan struct{}, 1),
 	}
+	k.macs.Store(&map[string]bool{})
+	return k
 }
 
 // changed may be called from anywhere.
-func (k *keeper) changed() {
+func (k *keeper) changed(lease bool) {
+	c := k.state
+	if lease {
+		c = k.c
+	}
 	select {
-	case k.c <- struct{}{}:
+	case c <- struct{}{}:
 	default: // one is waiting already
 	}
 }
@@ -110,6 +119,7 @@ func (k *keeper) follow(have State) {
 		return
 	}
 	k.tenants = nil
+	k.noteMACs(have)
 	alive := map[tenantKey]bool{}
 	k.each(have, func(key tenantKey, l *link, d *LinkState, p *planner) {
 		alive[key] = true
@@ -122,6 +132,19 @@ func (k *keeper) follow(have State) {
 		}
 	}
 }
+
+// noteMACs takes down which MACs are ours, before an address is used that our
+// other ports then answer for.
+func (k *keeper) noteMACs(have State) {
+	macs := map[string]bool{}
+	for _, d := range have.Links {
+		macs[d.MAC] = true
+	}
+	k.macs.Store(&macs)
+}
+
+// ours may be called from anywhere.
+func (k *keeper) ours(mac [6]byte) bool { return (*k.macs.Load())[macString(mac[:])] }
 
 // each calls do for every interface in have that wants a lease, and version.
 func (k *keeper) each(have State, do func(tenantKey, *link, *LinkState, *planner)) {

@@ -181,7 +181,7 @@ func TestLeaseLife(t *testing.T) {
 			t.Errorf("did\n%s\nwant\n%s", got, want)
 		}
 		l := s.Status().Leases[0]
-		if l.Server != "10.0.0.1" || l.State != "bound" || len(l.Addresses) != 1 || time.Until(l.Expire).Round(time.Minute) != 10*time.Minute {
+		if l.Server != "10.0.0.1" || l.State != "watching" || len(l.Addresses) != 1 || time.Until(l.Expire).Round(time.Minute) != 10*time.Minute {
 			t.Errorf("status %+v", l)
 		}
 		if got := l.String(); !strings.HasPrefix(got, "DHCPv4 10.0.0.50/24 from 10.0.0.1 until 2000-01-01T00:10:0") {

@@ -114,7 +114,7 @@ type clientV4 struct {
 }
 
 func (k *keeper) startV4(c *leaseClient, l *link, id identity) {
-	cfg := dhcp4.Config{MAC: id.mac, ClientID: id.clientID(l.dhcpID), Hostname: l.dhcp4.name(k.env.hostname())}
+	cfg := dhcp4.Config{MAC: id.mac, ClientID: id.clientID(l.dhcpID), Hostname: l.dhcp4.name(k.env.hostname()), Ours: k.ours}
 	c.id = cfg.ClientID
 	var lease *dhcp4.Lease
 	if saved := new(dhcp4.Lease); k.store.load(c.file, c.id, saved) {

@@ -25,10 +25,13 @@ const (
 	// they are behind. A port that opens late takes a minute: Run's business.
 	leasePatience = 30 * time.Second
 
-	// settle is how long events may gather before the network is read again: a
-	// carrier change alone makes five, and a DAD result is worth a tenth of a
-	// second.
+	// settle is the least time from one reading of the network to the next that
+	// events ask for, however many come.
 	settle = 100 * time.Millisecond
+
+	// gather is how long the events of one change are waited for before the
+	// network is read: a carrier alone makes five, within a millisecond.
+	gather = 10 * time.Millisecond
 )
 
 // Options changes how a Reconciler works; the zero value serves a node.
@@ -147,7 +150,7 @@ func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
 	patience := time.NewTimer(limit)
 	defer patience.Stop()
 	for err == nil && slices.ContainsFunc(waits, pending) {
-		if !r.next(ctx, ev, patience.C) {
+		if !r.next(ctx, ev, patience.C, time.Now()) {
 			break
 		}
 		waits, err = r.passes(ctx, net, &report)
@@ -157,19 +160,29 @@ func (r *Reconciler) Converge(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// next waits for an event and lets the ones that follow it gather. It is false
-// when patience or ctx ended first.
-func (r *Reconciler) next(ctx context.Context, ev events, patience <-chan time.Time) bool {
+// next waits for an event since the network was looked at, and for those that
+// belong to it. It is false when patience or ctx ended first.
+func (r *Reconciler) next(ctx context.Context, ev events, patience <-chan time.Time, looked time.Time) bool {
 	select {
 	case <-ev.C():
+	case <-r.leases.state:
 	case <-r.leases.c:
+		return true
 	case <-patience:
 		return false
 	case <-ctx.Done():
 		return false
 	}
+	return r.gathered(ctx, looked)
+}
+
+// gathered waits for the events that belong to one that just came, but not
+// with a lease at hand. It is false when ctx ended first.
+func (r *Reconciler) gathered(ctx context.Context, looked time.Time) bool {
 	select {
-	case <-time.After(settle):
+	case <-time.After(max(gather, settle-time.Since(looked))):
+		return true
+	case <-r.leases.c:
 		return true
 	case <-ctx.Done():
 		return false

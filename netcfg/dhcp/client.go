@@ -26,12 +26,13 @@ type Link interface {
 // and a timer. Its methods may be called at the same time.
 type Client[L Link, Action, Lease any] struct {
 	now     func() time.Duration
-	changed func()
+	changed func(lease bool)
 	perform func(L, Action) error
 
 	mu      sync.Mutex
 	machine Machine[Action, Lease]
 	link    L // its zero value without carrier
+	told    *Lease
 	timer   *time.Timer
 	failed  error // of the last action
 	closed  bool
@@ -39,9 +40,10 @@ type Client[L Link, Action, Lease any] struct {
 
 // NewClient makes a client that waits for Up. now is the time since the
 // machine's start; changed is called, from any goroutine, after each change of
-// the status, and must not wait for the client; perform carries an action out.
+// the status, and told whether the lease is another; it must not wait for the
+// client. perform carries an action out.
 func NewClient[L Link, Action, Lease any](
-	m Machine[Action, Lease], now func() time.Duration, changed func(), perform func(L, Action) error,
+	m Machine[Action, Lease], now func() time.Duration, changed func(lease bool), perform func(L, Action) error,
 ) *Client[L, Action, Lease] {
 	c := &Client[L, Action, Lease]{now: now, changed: changed, perform: perform, machine: m}
 	c.timer = time.AfterFunc(time.Hour, c.tick)
@@ -50,7 +52,7 @@ func NewClient[L Link, Action, Lease any](
 }
 
 // Up begins with start on a link that has carrier; the client closes the link.
-// receive reads the link until it is closed, and hands what it heard, as events
+// What that changes is the caller's to read, not told. receive reads the link until it is closed, and hands what it heard, as events
 // for the machine, to its argument.
 func (c *Client[L, Action, Lease]) Up(link L, start func(now time.Duration) []Action, receive func(heard func(event func(now time.Duration) []Action))) {
 	c.mu.Lock()
@@ -68,7 +70,8 @@ func (c *Client[L, Action, Lease]) Up(link L, start func(now time.Duration) []Ac
 			c.do(event(c.now()))
 		}
 	})
-	c.do(start(c.now()))
+	c.act(start(c.now()))
+	c.arm()
 }
 
 // Event tells the machine something that did not come by the link.
@@ -130,19 +133,29 @@ func (c *Client[L, Action, Lease]) tick() {
 // do carries the machine's actions out. One that fails is a lost packet: the
 // machine sends again.
 func (c *Client[L, Action, Lease]) do(actions []Action) {
+	c.act(actions)
+	c.set()
+}
+
+func (c *Client[L, Action, Lease]) act(actions []Action) {
 	var none L
 	for _, a := range actions {
 		if c.link != none {
 			c.failed = c.perform(c.link, a)
 		}
 	}
-	c.set()
 }
 
 // longSleep keeps timers in a range that no clock arithmetic overflows.
 const longSleep = 24 * time.Hour
 
 func (c *Client[L, Action, Lease]) set() {
+	c.arm()
+	last := c.told
+	c.told = c.machine.Status().Lease
+	c.changed(c.told != last)
+}
+
+func (c *Client[L, Action, Lease]) arm() {
 	c.timer.Reset(min(max(c.machine.Next()-c.now(), 0), longSleep))
-	c.changed()
 }

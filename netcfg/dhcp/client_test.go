@@ -48,7 +48,7 @@ func TestClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		now := func() time.Duration { return time.Since(start) }
-		c := NewClient(&clock{off: true}, now, func() {}, func(w *wire, at time.Duration) error {
+		c := NewClient(&clock{off: true}, now, func(bool) {}, func(w *wire, at time.Duration) error {
 			w.sent = append(w.sent, at)
 			return w.fault
 		})

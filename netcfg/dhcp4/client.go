@@ -31,8 +31,9 @@ type Client struct {
 
 // NewClient makes a client that waits for Up. now is the time since the
 // machine's start; changed is called, from any goroutine, after each change of
-// the status, and must not wait for the client.
-func NewClient(cfg Config, lease *Lease, now func() time.Duration, changed func()) *Client {
+// the status, told whether the lease is another, and must not wait for the
+// client.
+func NewClient(cfg Config, lease *Lease, now func() time.Duration, changed func(lease bool)) *Client {
 	m := NewMachine(cfg, lease, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	perform := func(link Link, a Action) error { return perform(link, cfg.MAC, a) }
 	return &Client{dhcp.NewClient(m, now, changed, perform), m}

@@ -2,7 +2,6 @@ package dhcp4
 
 import (
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -150,45 +149,5 @@ func TestSilentAfterOffer(t *testing.T) {
 	}
 	if next := s.sent(dhcpv4.MessageTypeDiscover); next.Message.TransactionID == discover.Message.TransactionID {
 		t.Error("a new exchange with the old transaction")
-	}
-}
-
-// Somebody on the link has the address: it is declined, named, and not used.
-func TestConflict(t *testing.T) {
-	other := [6]byte{2, 0, 0, 0, 0, 9}
-	address := netip.MustParseAddr("10.0.0.50")
-	for name, packet := range map[string]struct {
-		mac            [6]byte
-		sender, target netip.Addr
-		conflict       bool
-	}{
-		"holder":       {other, address, netip.MustParseAddr("10.0.0.7"), true},
-		"other prober": {other, netip.IPv4Unspecified(), address, true},
-		"bystander":    {other, netip.MustParseAddr("10.0.0.7"), address, false},
-		"ourselves":    {ownMAC, netip.IPv4Unspecified(), address, false},
-	} {
-		s := newScript(t, nil)
-		s.up()
-		discover := s.sent(dhcpv4.MessageTypeDiscover)
-		s.answer(discover, dhcpv4.MessageTypeOffer, server1, "10.0.0.50")
-		request := s.took(dhcpv4.MessageTypeRequest)
-		s.answer(request, dhcpv4.MessageTypeAck, server1, "10.0.0.50")
-		s.out = s.m.Heard(s.now, packet.mac, packet.sender, packet.target)
-		if !packet.conflict {
-			s.state(Checking)
-			continue
-		}
-		decline := s.took(dhcpv4.MessageTypeDecline).Message
-		if !decline.RequestedIPAddress().Equal(netIP(address)) || !decline.ServerIdentifier().Equal(netIP(server1)) ||
-			decline.Options.Has(dhcpv4.OptionParameterRequestList) || !decline.ClientIPAddr.IsUnspecified() {
-			t.Errorf("%s: %s", name, decline.Summary())
-		}
-		if reason, _ := s.m.Status().Waiting(s.now); reason != "10.0.0.50 of 10.0.0.1 is in use by 02:00:00:00:00:09" {
-			t.Errorf("%s: reason %q", name, reason)
-		}
-		before := s.now
-		if s.sent(dhcpv4.MessageTypeDiscover); s.now-before < afterRefusal {
-			t.Errorf("%s: again after %s", name, s.now-before)
-		}
 	}
 }

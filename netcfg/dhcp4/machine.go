@@ -16,19 +16,24 @@ type Config struct {
 	MAC      [6]byte
 	ClientID []byte // option 61, its type byte included; nil for none
 	Hostname string // option 12; "" for none
+	// Ours reports whether a MAC is of another port of this machine; nil for a
+	// machine with one port. It may be called at any time, from any goroutine.
+	Ours func(mac [6]byte) bool
 }
 
 // State is where a client is (RFC 2131, figure 5).
 type State = dhcp.State
 
 // The states. Off is a link without carrier; Checking is between the
-// acknowledgement and the use of an address (RFC 2131, section 4.4.1).
+// acknowledgement and the use of an address (RFC 2131, section 4.4.1), Watching
+// its first seconds of use.
 const (
 	Off              = dhcp.Off
 	Init       State = "init"
 	Selecting  State = "selecting"
 	Requesting State = "requesting"
 	Checking   State = "checking"
+	Watching   State = "watching"
 	Bound      State = "bound"
 	Renewing   State = "renewing"
 	Rebinding  State = "rebinding"
@@ -38,7 +43,12 @@ const (
 // holds reports whether the address of the machine's state is in use. Off may
 // hold one.
 func (m *Machine) holds() bool {
-	return m.state == Bound || m.state == Renewing || m.state == Rebinding || m.state == Rebooting
+	return m.state == Watching || m.state == Bound || m.asks()
+}
+
+// asks reports whether the lease in use was asked for again.
+func (m *Machine) asks() bool {
+	return m.state == Renewing || m.state == Rebinding || m.state == Rebooting
 }
 
 // Action is what the client must do: a Send, a Probe or an Announce.
@@ -81,6 +91,8 @@ type Machine struct {
 	next    time.Duration // timer
 	refused int           // NAKs and conflicts since the last lease
 	foreign bool          // a NAK of somebody else came while Rebooting
+	probed  time.Duration // the last probe for the offer
+	holder  *[6]byte      // the MAC of who has the offer's address, while Requesting
 	// broadcast says that unicast answers do not seem to reach us.
 	broadcast bool
 	problem   string
@@ -94,12 +106,15 @@ func NewMachine(cfg Config, lease *Lease, rnd *rand.Rand) *Machine {
 }
 
 // Up says that the link has carrier. A client that has a lease asks for it
-// again, because the link may lead elsewhere now, and keeps it meanwhile.
+// again, because the link may lead elsewhere now, and keeps it meanwhile. The
+// first message goes at once: what a server cannot take when a switch brings
+// up all its ports is asked for again after a pause that differs by a second.
 func (m *Machine) Up(now time.Duration) []Action {
 	m.attempt, m.refused, m.problem, m.since, m.broadcast = 0, 0, "", now, false
 	m.expire(now)
 	if m.lease == nil {
-		m.restart(now, 0)
+		m.offer = nil
+		m.enter(Init, now)
 		return m.Tick(now)
 	}
 	m.enter(Rebooting, now)
@@ -146,16 +161,10 @@ const (
 	retryMost    = 64 * time.Second
 	retryAtFirst = 16 * time.Second
 	youngLink    = 5 * time.Minute
-	firstDelay   = 250 * time.Millisecond // at most: a rack that is powered on must not ask as one
+	firstDelay   = 250 * time.Millisecond // at most, after a loss: those whom one server refuses must not ask as one
 
 	requestTries = 4 // then another server may be luckier: after half a minute
 	rebootTries  = 4
-
-	// RFC 5227 probes for 5 to 7 s, which a boot cannot spend. Two probes a
-	// tenth of a second apart find any neighbour that answers at all on a
-	// wired link; servers check before they offer, besides.
-	probes       = 2
-	probeSpacing = 100 * time.Millisecond
 
 	// afterRefusal is RFC 2131's least pause after a DECLINE (section 3.1,
 	// number 5); it also slows down a server that refuses all it offers.
@@ -187,7 +196,9 @@ func (m *Machine) Tick(now time.Duration) []Action {
 		}
 		return m.request(now)
 	case Checking:
-		return m.check(now)
+		return m.use(now, m.offer)
+	case Watching:
+		return m.watch(now)
 	case Bound:
 		m.newExchange(now)
 		m.enter(Renewing, now)
@@ -266,7 +277,7 @@ func (m *Machine) request(now time.Duration) []Action {
 	d := m.message(dhcpv4.MessageTypeRequest, now)
 	d.UpdateOption(dhcpv4.OptRequestedIPAddress(netIP(m.offer.Address.Addr())))
 	d.UpdateOption(dhcpv4.OptServerIdentifier(netIP(m.offer.Server)))
-	return m.send(now, d)
+	return append(m.send(now, d), m.probe(now, m.offer)...)
 }
 
 // reboot asks whoever is there for the address that we have (INIT-REBOOT,
@@ -310,17 +321,6 @@ func (m *Machine) renew(now time.Duration) []Action {
 	m.sent = now
 	m.next = min(now+pause-time.Duration(m.rnd.Int64N(int64(pause/8+1))), max(until, now+least))
 	return []Action{send}
-}
-
-// check probes for the offered address, and takes it when nobody answered.
-func (m *Machine) check(now time.Duration) []Action {
-	if m.tries < probes {
-		m.tries++
-		m.next = now + probeSpacing
-		return []Action{Probe{m.offer.Address.Addr()}}
-	}
-	m.hold(m.offer)
-	return []Action{Announce{m.lease.Address.Addr()}}
 }
 
 // hold begins to use a lease.

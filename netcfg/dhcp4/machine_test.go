@@ -14,7 +14,7 @@ func TestAcquire(t *testing.T) {
 	s := newScript(t, nil)
 	s.up()
 	discover := s.sent(dhcpv4.MessageTypeDiscover)
-	if s.now > time.Minute+firstDelay {
+	if s.now > time.Minute {
 		t.Errorf("first message after %s", s.now-time.Minute)
 	}
 	if got := discover.Message.GetOneOption(dhcpv4.OptionClientIdentifier); string(got) != string(ownID) {
@@ -31,18 +31,28 @@ func TestAcquire(t *testing.T) {
 		!d.RequestedIPAddress().Equal(net.IPv4(10, 0, 0, 50)) || !d.ServerIdentifier().Equal(netIP(server1)) || !d.ClientIPAddr.IsUnspecified() {
 		t.Errorf("request %s", d.Summary())
 	}
-	s.answer(request, dhcpv4.MessageTypeAck, server1, "10.0.0.50")
 	asked := s.now
-	for range probes {
-		if len(s.out) != 1 || s.out[0] != (Probe{netip.MustParseAddr("10.0.0.50")}) {
-			t.Fatalf("did %v, want a probe", s.out)
-		}
-		if s.m.lease != nil {
-			t.Fatal("used before it was probed")
-		}
-		s.run(time.Second)
+	probe := Probe{netip.MustParseAddr("10.0.0.50")}
+	if len(s.out) != 1 || s.out[0] != probe {
+		t.Errorf("did %v, want a probe", s.out)
 	}
-	if s.state(Bound); s.out[0] != (Announce{netip.MustParseAddr("10.0.0.50")}) {
+	s.answer(request, dhcpv4.MessageTypeAck, server1, "10.0.0.50")
+	if s.state(Checking); s.m.lease != nil {
+		t.Error("used before a neighbour had time to answer")
+	}
+	s.now += answerTime
+	s.out = s.m.Tick(s.now)
+	s.state(Watching)
+	used := s.m.lease
+	for range probes - 1 {
+		if s.run(time.Minute); len(s.out) != 1 || s.out[0] != probe || s.m.lease != used {
+			t.Fatalf("did %v, want another probe", s.out)
+		}
+	}
+	if s.run(time.Minute); s.now != asked+answerTime+probes*probeSpacing {
+		t.Errorf("watched for %s", s.now-asked)
+	}
+	if s.state(Bound); len(s.out) != 1 || s.out[0] != (Announce{probe.Address}) {
 		t.Errorf("did %v", s.out)
 	}
 	l := s.m.Status().Lease

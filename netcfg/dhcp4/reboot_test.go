@@ -29,8 +29,8 @@ func TestCarrierComesBack(t *testing.T) {
 			t.Errorf("lease %v, sent %s", s.m.lease, d.Summary())
 		}
 		s.answer(request, dhcpv4.MessageTypeAck, server1, "10.0.0.50")
-		if s.state(Bound); s.m.lease.Expire != s.now+10*time.Minute {
-			t.Errorf("lease %+v", s.m.lease)
+		if s.state(Watching); s.m.lease.Expire != s.now+10*time.Minute || len(s.out) != 1 || s.out[0] != (Probe{s.m.lease.Address.Addr()}) {
+			t.Errorf("lease %+v, did %v", s.m.lease, s.out)
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestCarrierComesBack(t *testing.T) {
 		request := s.took(dhcpv4.MessageTypeRequest)
 		s.answer(request, dhcpv4.MessageTypeNak, server2, nobody)
 		s.answer(request, dhcpv4.MessageTypeAck, server1, "10.0.0.50")
-		s.state(Bound)
+		s.state(Watching)
 	})
 	t.Run("silence", func(t *testing.T) {
 		s := boundFor(t, time.Minute)

@@ -2,8 +2,6 @@ package dhcp4
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -41,7 +39,7 @@ func (m *Machine) offered(now time.Duration, r *reply) []Action {
 		m.unusable(r, err)
 		return nil
 	}
-	m.offer = offer
+	m.offer, m.holder = offer, nil
 	m.enter(Requesting, now)
 	return m.Tick(now)
 }
@@ -75,10 +73,12 @@ func (m *Machine) acknowledged(now time.Duration, r *reply) []Action {
 		m.unusable(r, err)
 		return nil
 	}
-	if m.state == Requesting {
+	switch m.state {
+	case Requesting:
 		m.offer = got
-		m.enter(Checking, now)
-		return m.Tick(now)
+		return m.check(now)
+	case Rebooting: // the link may be another one
+		return append(m.use(now, got), m.probe(now, got)...)
 	}
 	m.hold(got)
 	return nil
@@ -93,30 +93,9 @@ func (m *Machine) refusedBy(now time.Duration, r *reply) {
 	case m.state == Requesting && r.server == m.offer.Server:
 		m.problem = why + m.offer.Address.Addr().String()
 		m.refuse(now)
-	case m.holds() && m.state != Bound && r.server == m.lease.Server:
+	case m.asks() && r.server == m.lease.Server:
 		m.lose(now, why+m.lease.Address.Addr().String())
 	case m.state == Rebooting:
 		m.foreign = true
 	}
-}
-
-// Heard takes an ARP packet of another machine: who, which address it says it
-// has (0.0.0.0 for none), and which it asks for.
-func (m *Machine) Heard(now time.Duration, mac [6]byte, sender, target netip.Addr) []Action {
-	if m.state != Checking || mac == m.cfg.MAC {
-		return nil
-	}
-	a := m.offer.Address.Addr()
-	if sender != a && (!sender.IsUnspecified() || target != a) {
-		return nil
-	}
-	d := m.message(dhcpv4.MessageTypeDecline, now)
-	d.NumSeconds = 0
-	d.UpdateOption(dhcpv4.OptRequestedIPAddress(netIP(a)))
-	d.UpdateOption(dhcpv4.OptServerIdentifier(netIP(m.offer.Server)))
-	d.UpdateOption(dhcpv4.OptMessage("address in use by " + net.HardwareAddr(mac[:]).String()))
-	m.problem = fmt.Sprintf("%s of %s is in use by %s", a, m.offer.Server, net.HardwareAddr(mac[:]))
-	m.refused++ // the pause is RFC 2131's also for the first time
-	m.refuse(now)
-	return []Action{Send{Message: d, From: netip.IPv4Unspecified()}}
 }
