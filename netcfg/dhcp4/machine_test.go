@@ -2,7 +2,6 @@ package dhcp4
 
 import (
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +31,7 @@ func TestAcquire(t *testing.T) {
 		t.Errorf("request %s", d.Summary())
 	}
 	asked := s.now
-	probe := Probe{netip.MustParseAddr("10.0.0.50")}
+	probe := Probe{leased}
 	if len(s.out) != 1 || s.out[0] != probe {
 		t.Errorf("did %v, want a probe", s.out)
 	}
@@ -52,7 +51,7 @@ func TestAcquire(t *testing.T) {
 	if s.run(time.Minute); s.now != asked+answerTime+probes*probeSpacing {
 		t.Errorf("watched for %s", s.now-asked)
 	}
-	if s.state(Bound); len(s.out) != 1 || s.out[0] != (Announce{probe.Address}) {
+	if s.state(Bound); len(s.out) != 1 || s.out[0] != (Announce{leased}) {
 		t.Errorf("did %v", s.out)
 	}
 	l := s.m.Status().Lease
