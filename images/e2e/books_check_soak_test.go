@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"reveille/boot/cluster/operator"
+	"reveille/images/bench"
 )
 
 // TestReckon checks the checker: books that balance, and books that do not.
@@ -41,5 +43,25 @@ func TestReckon(t *testing.T) {
 		if b := reckon(log, shown+cut, true); len(b.strange) != 1 || b.shown != 6 {
 			t.Errorf("%q: %s, strange %q", cut, b, b.strange)
 		}
+	}
+}
+
+// TestUnderWay has a card pulled just after it had sent three lines, one of
+// which stood for forty.
+func TestUnderWay(t *testing.T) {
+	pulled := time.Unix(1e9, 0)
+	var shown timedText
+	for _, c := range []bench.Chunk{
+		{At: pulled.Add(-time.Second), Data: []byte("[    1.000] init          I long before\r\n[    2.000] ")},
+		{At: pulled.Add(-400 * time.Millisecond), Data: []byte("init          I begun before\r\n-- 40 lines not shown (I 40); all are in the log --\r\n")},
+		{At: pulled, Data: []byte("[    3.000] init          I cut he")},
+		{At: pulled.Add(time.Minute), Data: []byte("\r\n-- ttyS0 took nothing for 60s --\r\n[    4.000] init          I after\r\n")},
+	} {
+		shown.chunks = append(shown.chunks, c)
+		shown.text = append(shown.text, c.Data...)
+		shown.ends = append(shown.ends, len(shown.text))
+	}
+	if got, want := shown.underWay(), uint64(1+40+1); got != want {
+		t.Errorf("%d lines were under way, want %d", got, want)
 	}
 }

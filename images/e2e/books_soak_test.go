@@ -43,27 +43,34 @@ func (b books) balance(underWay uint64) bool {
 	return more <= underWay
 }
 
-// underWay is how many lines a port may have been read that count as not shown.
-// A card that is pulled answers nothing, not even what it had sent since it was
-// looked at last, a quarter of a second before; as much again is for the noise.
-func (l serialLine) underWay(n *rack.Node, port int) (lines uint64) {
+// underWay is how many lines a port may have been read that count as not shown,
+// and are told of once more.
+func (l serialLine) underWay(n *rack.Node, port int) uint64 {
 	if !l.Fails || port != 0 {
 		return 0
 	}
+	return newTimedText(n.Port(port)).underWay()
+}
+
+// underWay is what stands for the lines that were read just before the port
+// failed. A card that is pulled answers nothing, not even what it had sent since
+// it was looked at last, a quarter of a second before; as much again is for the
+// noise. One that told how many were not shown stands for them.
+func (s timedText) underWay() (lines uint64) {
 	const since = 500 * time.Millisecond
-	shown := newTimedText(n.Port(port))
-	back := tookRE.FindIndex(shown.text)
+	back := tookRE.FindIndex(s.text)
 	if back == nil {
 		return 0
 	}
-	end := len(bytes.TrimRight(shown.text[:back[0]], "\r\n"))
-	failed := shown.at(end)
-	for i := range end {
-		if shown.text[i] == '\n' && failed.Sub(shown.at(i+1)) < since {
-			lines++
-		}
+	end := len(bytes.TrimRight(s.text[:back[0]], "\r\n"))
+	from, failed := end, s.at(end)
+	for from > 0 && failed.Sub(s.at(from)) < since {
+		from = bytes.LastIndexByte(s.text[:from-1], '\n') + 1
 	}
-	return lines + 1 // the last lacks its end
+	for _, e := range entries(string(s.text[from:end])) {
+		lines += max(1, e.counts)
+	}
+	return lines
 }
 
 // awaitBooks waits until the books balance.
