@@ -1,12 +1,14 @@
 // Command bootbench is the boot part of `make bench`: power-on to joined by
-// serial line, side by side, quiet and while a service writes 50 MB to the
-// console; what init and agent take; and an ordered restart with a long backlog.
+// serial line, quiet and while a service writes 50 MB to the console; what init
+// and agent take; and an ordered restart with a long backlog.
 //
-// The machines that run this are noisy, so each round boots every kind once, and
-// the medians of the rounds are compared.
+// The machines that run this are noisy: one boot may take half as long again as
+// the next. So a node on a bad line and one on a good line boot at the same time,
+// and what counts is the ratio of the two. Two good lines tell how noisy that is.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -48,61 +51,60 @@ func main() {
 }
 
 func run(ctx context.Context, build string, rounds int) error {
-	took := make([][]lives, len(loads)) // by load and line
-	for i := range took {
-		took[i] = make([]lives, len(rack.SerialLines))
-	}
+	took := map[kind][]pair{}
 	var began starts
 	for round := range rounds {
-		for i, load := range loads {
-			for k, line := range rack.SerialLines {
-				times, log, err := life(ctx, build, line, load)
+		for _, load := range loads {
+			for _, line := range rack.SerialLines {
+				pairs, log, err := beside(ctx, build, line, load)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", line.Name, load.name, err)
 				}
-				for b, d := range times {
-					took[i][k][b] = append(took[i][k][b], d)
-				}
+				k := kind{line.Name, load.name}
+				took[k] = append(took[k], pairs[:]...)
 				began.read(log)
-				fmt.Printf("round %d, %s  %-24s enrol %5.1f s, rejoin %5.1f s\n",
-					round+1, load.name, line.Name, times[0].Seconds(), times[1].Seconds())
+				fmt.Printf("round %d, %s  %-24s enrol %s, rejoin %s\n", round+1, load.name, line.Name, pairs[0], pairs[1])
 			}
 		}
 	}
 	var problems []error
-	for i, load := range loads {
-		problems = append(problems, compare(took[i], load))
+	for _, load := range loads {
+		for _, line := range rack.SerialLines {
+			problems = append(problems, judge(took, kind{line.Name, load.name}))
+		}
 	}
 	fmt.Println(began)
 	return errors.Join(append(problems, restart(ctx, build))...)
 }
 
-// lives are how long the first and the second boot of some nodes took.
-type lives [2][]time.Duration
+// kind is a line and what is said on it.
+type kind struct{ line, load string }
 
-// compare prints what each kind of line took, and says which took too long.
-func compare(took []lives, load load) error {
-	var problems []error
-	fmt.Printf("\npower-on to joined, %s: median of %d, of the good line's (least to most)\n", load.name, len(took[0][0]))
-	for k, line := range rack.SerialLines {
-		fmt.Printf("  %-26s", line.Name)
-		for b, boot := range []string{"enrol", "rejoin"} {
-			d := took[k][b]
-			ratio := median(d).Seconds() / median(took[0][b]).Seconds()
-			fmt.Printf("  %s %4.1f s x%.2f (%.1f to %.1f)", boot,
-				median(d).Seconds(), ratio, slices.Min(d).Seconds(), slices.Max(d).Seconds())
-			if ratio > target {
-				problems = append(problems, fmt.Errorf("%s, %s: to %s took %.2f of a good line's time, target %.2f",
-					line.Name, load.name, boot, ratio, target))
-			}
-		}
-		fmt.Println()
+// pair is how long two nodes took that booted at the same time.
+type pair struct{ good, bad time.Duration }
+
+func (p pair) ratio() float64 { return p.bad.Seconds() / p.good.Seconds() }
+
+func (p pair) String() string { return fmt.Sprintf("%4.1f s x%.2f", p.bad.Seconds(), p.ratio()) }
+
+// judge prints what a kind of line took, and says whether that is too long.
+func judge(took map[kind][]pair, k kind) error {
+	var ratios []float64
+	var times []time.Duration
+	for _, p := range took[k] {
+		ratios, times = append(ratios, p.ratio()), append(times, p.bad)
 	}
-	return errors.Join(problems...)
+	ratio := median(ratios)
+	fmt.Printf("%-6s %-24s joined after %4.1f s (median of %d), x%.2f of a good line (%.2f to %.2f)\n",
+		k.load, k.line, median(times).Seconds(), len(times), ratio, slices.Min(ratios), slices.Max(ratios))
+	if ratio > target {
+		return fmt.Errorf("%s, %s: %.2f of a good line's time, target %.2f", k.line, k.load, ratio, target)
+	}
+	return nil
 }
 
-// onRack has a controller running and a machine in the rack, off.
-func onRack(ctx context.Context, build string, m rack.Machine, do func(context.Context, *rack.Rack, *rack.Node) error) (err error) {
+// onRack has a controller running and machines in the rack, off.
+func onRack(ctx context.Context, build string, machines []rack.Machine, do func(context.Context, *rack.Rack, []*rack.Node) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := rack.New(rack.Options{Build: build, Faults: true})
@@ -113,33 +115,55 @@ func onRack(ctx context.Context, build string, m rack.Machine, do func(context.C
 	if err := r.StartController(ctx); err != nil {
 		return err
 	}
-	n, err := r.AddNode(ctx, m)
-	if err != nil {
-		return err
+	var nodes []*rack.Node
+	for _, m := range machines {
+		n, err := r.AddNode(ctx, m)
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, n)
 	}
-	return do(ctx, r, n)
+	return do(ctx, r, nodes)
 }
 
-// life is a node's first two boots, and its log after the second.
-func life(ctx context.Context, build string, line rack.SerialLine, load load) (times [2]time.Duration, log []operator.Record, err error) {
-	m := rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{line.Pace}, Cards: line.Cards, Append: load.words + " " + line.Words}
-	err = onRack(ctx, build, m, func(ctx context.Context, r *rack.Rack, n *rack.Node) error {
-		var last rack.View
-		for b := range times {
-			if last, err = boot(ctx, r, n, line, last.BootID); err != nil {
+// beside is the first two boots of a node on the line and of one on a good line,
+// at the same time, and the former's log after the second.
+func beside(ctx context.Context, build string, line rack.SerialLine, load load) (pairs [2]pair, log []operator.Record, err error) {
+	lines := []rack.SerialLine{rack.SerialLines[0], line}
+	var machines []rack.Machine
+	for i, line := range lines {
+		machines = append(machines, rack.Machine{Name: fmt.Sprint("n", i+1), TPM: true, Serial: []bench.Pace{line.Pace}, Cards: line.Cards,
+			Append: load.words + " " + line.Words})
+	}
+	err = onRack(ctx, build, machines, func(ctx context.Context, r *rack.Rack, nodes []*rack.Node) error {
+		var last [2]string // boot id
+		for b := range pairs {
+			var all sync.WaitGroup
+			var errs [2]error
+			took := []*time.Duration{&pairs[b].good, &pairs[b].bad}
+			for i, n := range nodes {
+				all.Go(func() {
+					var v rack.View
+					v, errs[i] = boot(ctx, r, n, lines[i], last[i])
+					*took[i], last[i] = time.Since(n.PoweredOn()), v.BootID
+				})
+			}
+			all.Wait()
+			if err := errors.Join(errs[:]...); err != nil {
 				return err
 			}
-			times[b] = time.Since(n.PoweredOn())
 			if b == 0 {
-				if err := n.PowerCut(); err != nil {
-					return err
+				for _, n := range nodes {
+					if err := n.PowerCut(); err != nil {
+						return err
+					}
 				}
 			}
 		}
-		log, err = n.Records(ctx)
+		log, err = nodes[1].Records(ctx)
 		return err
 	})
-	return times, log, err
+	return pairs, log, err
 }
 
 // boot boots the node, with on the line what happens there, until it is joined.
@@ -164,7 +188,7 @@ func boot(ctx context.Context, r *rack.Rack, n *rack.Node, line rack.SerialLine,
 	return v, errors.Join(err, <-done)
 }
 
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	return d[len(d)/2]
+func median[T cmp.Ordered](all []T) T {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
 }
