@@ -99,7 +99,7 @@ func (s *scripted) answer(conn net.PacketConn) {
 			if chance.Float64() < s.loss {
 				continue
 			}
-			if _, err := conn.WriteTo(b, &net.UDPAddr{IP: net.IPv4bcast, Port: 68}); err != nil {
+			if _, err := conn.WriteTo(b, &net.UDPAddr{IP: net.IPv4bcast, Port: 68}); err != nil && !errors.Is(err, net.ErrClosed) {
 				s.t.Errorf("answer: %v", err)
 			}
 		}

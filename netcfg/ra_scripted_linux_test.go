@@ -91,7 +91,7 @@ func (a *advertiser) answer() {
 		}
 		word := <-a.word
 		a.word <- word
-		if err := a.send(word); err != nil && !errors.Is(err, errMute) {
+		if err := a.send(word); err != nil && !errors.Is(err, errMute) && !errors.Is(err, net.ErrClosed) {
 			a.t.Errorf("advertise: %v", err)
 		}
 	}
