@@ -28,7 +28,7 @@ PROTO_PACKAGES := protobuf-compiler libprotobuf-dev
 
 .PHONY: help deps image image-full demo test soak bench lint fuzz proto clean
 help:
-	@echo 'make image [FAULTS=1]  build/vmlinuz, build/initramfs.cpio.zst, build/reveille, build/init'
+	@echo 'make image [FAULTS=1]  build/vmlinuz, build/initramfs.cpio.zst, build/reveille, build/init, build/launch'
 	@echo 'make demo              a controller and two nodes on bad serial lines, in QEMU'
 	@echo 'make test              everything: lint, race, guest and end-to-end tests'
 	@echo 'make soak              the longer suites: run them before you call it done'
@@ -88,15 +88,16 @@ endif
 image: deps
 	$(GOBUILD) -o build/reveille .
 	$(GOBUILD) $(TAGS) -o $(INIT) ./init
+	$(GOBUILD) -o build/launch ./init/launch
 	$(if $(EXTRA),$(GOBUILD) -o build/vmserver ./images/vmserver)
 	cp build/deb/boot/vmlinuz-* build/vmlinuz.new && mv build/vmlinuz.new build/vmlinuz
-	build/reveille image build --kernel-dir build/deb --init $(INIT) --modules $(MODULES) $(EXTRA) --out $(INITRAMFS)
+	build/reveille image build --kernel-dir build/deb --init $(INIT) --file build/launch:/launch --modules $(MODULES) $(EXTRA) --out $(INITRAMFS)
 
 # The full kernel with the init of `make image FAULTS=1`, beside the other.
 image-full: build/deb-full/.$(FULL_KERNEL)
 	$(MAKE) image FAULTS=1
 	cp build/deb-full/boot/vmlinuz-* build/vmlinuz-full.new && mv build/vmlinuz-full.new build/vmlinuz-full
-	build/reveille image build --kernel-dir build/deb-full --init build/init-faults --modules qemu --file build/vmserver:/bin/vmserver --out build/initramfs-full.cpio.zst
+	build/reveille image build --kernel-dir build/deb-full --init build/init-faults --file build/launch:/launch --modules qemu --file build/vmserver:/bin/vmserver --out build/initramfs-full.cpio.zst
 
 demo: image
 	go run ./images/demo
@@ -149,11 +150,12 @@ fuzz:
 
 bench: image
 	$(MAKE) image FAULTS=1
-	@echo; stat -c '%n %s' build/vmlinuz build/initramfs.cpio.zst build/init build/reveille | \
+	@echo; stat -c '%n %s' build/vmlinuz build/initramfs.cpio.zst build/init build/launch build/reveille | \
 	    awk '{ printf "%-28s %7.2f MiB\n", $$1, $$2 / 1048576 }'
 	go test -run '^$$' -bench . ./console
 	$(GOBUILD) -o build/guestexec ./images/guestexec
 	.ci/peers "$$PWD/build/peers"
+	cp build/launch build/peers/
 	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestPeers(Carrier|Names)?$$' ./netcfg
 	CGO_ENABLED=0 go test -count=1 -v -tags bench -exec "$$PWD/build/guestexec -tree $$PWD/build/peers" -timeout 20m -run '^TestManyServices$$' ./boot/supervise
 	go run ./images/bootbench

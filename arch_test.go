@@ -38,6 +38,7 @@ var arrows = map[string][]string{
 	"reveille/boot/cluster/...":           {"reveille/netcfg", "reveille/boot/crash", "reveille/boot/identity", "reveille/boot/service", "reveille/boot/cluster/..."},
 	"reveille/boot":                       {"reveille/console", "reveille/netcfg", "reveille/tpm", "reveille/boot/..."},
 	"reveille/init":                       {"reveille/console", "reveille/boot", "reveille/boot/pid1", "reveille/boot/proc"},
+	"reveille/init/launch":                {"reveille/boot/proc"},
 	"reveille/images/...":                 {"reveille/..."},
 	"reveille":                            {"reveille/..."},
 }

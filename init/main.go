@@ -62,8 +62,19 @@ func options(program string) pid1.Options {
 	return pid1.Options{
 		BuildID: buildID, Program: program,
 		InitArgs: []string{initMark, program}, AgentArgs: []string{agentMark},
-		Launcher: proc.Launcher{Path: program, Mark: launchMark},
+		Launcher: launcher(program),
 	}
+}
+
+// launchProgram is init/launch, where `make image` puts it.
+const launchProgram = "/launch"
+
+func launcher(own string) proc.Launcher {
+	l := proc.Launcher{Path: own, Mark: launchMark, Own: own}
+	if _, err := os.Stat(launchProgram); err == nil {
+		l.Path = launchProgram
+	}
+	return l
 }
 
 // maxStack turns a runaway recursion into a stack overflow, with a trace,

@@ -14,15 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Launcher is how the own program is started so that it becomes another one.
+// Launcher is a program of ours that is started so that it becomes another one:
+// it calls Launch.
 //
 // Whoever forks with CLONE_VFORK stands still until the child has executed its
 // program, and in Go that holds up the garbage collector, and so the whole of
 // init. A program on a disk that hangs would do that for ever. So init starts
-// only its own program, which lies in memory, and that one waits for the disk.
+// only programs of the image, which lie in memory, and the launcher waits for
+// the disk.
 type Launcher struct {
-	Path string // of the own program
-	Mark string // argv[0] by which it knows that it has to call Launch
+	Path string // of the launcher
+	Mark string // its argv[0], by which the own program knows that it is the launcher
+	Own  string // the own program, which needs no launcher
 }
 
 // execPatience is how long Start waits for the word that the program runs: a
@@ -30,7 +33,7 @@ type Launcher struct {
 const execPatience = 10 * time.Second
 
 // launches tells whether a program has to be started by way of the launcher.
-func (l Launcher) launches(path string) bool { return l.Path != "" && path != l.Path }
+func (l Launcher) launches(path string) bool { return l.Path != "" && path != l.Path && path != l.Own }
 
 // argv makes the launcher become spec's program; the word that it did comes
 // through the file descriptor with this number.
