@@ -185,8 +185,14 @@ func boot(ctx context.Context, r *rack.Rack, n *rack.Node, line rack.SerialLine,
 	}()
 	v, err := r.WaitFor(ctx, n.Name, rack.Joined(last))
 	joined()
+	if err != nil {
+		err = fmt.Errorf("%s: %w, its console:\n%s", line.Name, err, tail(n.Port(0).Bytes()))
+	}
 	return v, errors.Join(err, <-done)
 }
+
+// tail is the end of what a console shows.
+func tail(text []byte) []byte { return text[max(0, len(text)-4<<10):] }
 
 func median[T cmp.Ordered](all []T) T {
 	all = slices.Sorted(slices.Values(all))
