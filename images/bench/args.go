@@ -33,6 +33,10 @@ func (n *Node) MAC(i int) string {
 //   - RDRAND, without which the guest waits a minute for entropy; the rest of
 //     cpu max (5-level page tables, AVX state) makes an emulated boot a second
 //     longer;
+//   - no_timer_check (in append), without which a kernel whose emulated processor
+//     stands still for some ticks finds that it has no timer, says "MP-BIOS bug:
+//     8254 timer not connected to IO-APIC" and hangs: one boot in a hundred or so
+//     on a busy machine (timer_irq_works, arch/x86/kernel/apic/io_apic.c);
 //   - romfile= keeps the firmware from looking for a network boot, 1 s a NIC;
 //   - no -no-reboot: a node that reboots comes back, as a machine does.
 func (n *Node) args(fds fdTable) []string {
@@ -79,7 +83,7 @@ func (n *Node) append() string {
 	for i := range n.ports {
 		words = append(words, fmt.Sprintf("console=ttyS%d", i))
 	}
-	words = append(words, "quiet", "panic=-1", "rdinit=/init")
+	words = append(words, "quiet", "panic=-1", "no_timer_check", "rdinit=/init")
 	if n.cfg.Append != "" {
 		words = append(words, n.cfg.Append)
 	}
