@@ -31,7 +31,7 @@ const (
 	// 1000 services may have one that waits for its notices, one for a probe's
 	// end and one for the end of its output, and all may be stopped at once;
 	// what is refused for want of room is a signal that is not sent, or the
-	// agent's sign of life. One that waits takes some 10 KiB.
+	// agent's sign of life. One that waits takes 9 KiB, of init and agent.
 	maxInFlight = 4096
 	// writeDeadline is how long init lets an agent not read its replies
 	// before it gives the connection up; init itself never waits for it.

@@ -87,7 +87,7 @@ type Supervisor struct {
 
 // maxStarts is how many programs init starts at a time. Each may take as long
 // as its disk, though not longer than proc's patience with it, and is a process
-// of 10 MB until it is its program.
+// of ours until it is its program.
 const maxStarts = 32
 
 // New makes a Supervisor of services that nobody has wished for yet.
