@@ -46,14 +46,17 @@ func NewClient[L Link, Action, Lease any](
 	m Machine[Action, Lease], now func() time.Duration, changed func(lease bool), perform func(L, Action) error,
 ) *Client[L, Action, Lease] {
 	c := &Client[L, Action, Lease]{now: now, changed: changed, perform: perform, machine: m}
+	c.mu.Lock() // the timer may be due at once
+	defer c.mu.Unlock()
 	c.timer = time.AfterFunc(time.Hour, c.tick)
 	c.set()
 	return c
 }
 
 // Up begins with start on a link that has carrier; the client closes the link.
-// What that changes is the caller's to read, not told. receive reads the link until it is closed, and hands what it heard, as events
-// for the machine, to its argument.
+// What that changes is the caller's to read, not told. receive reads the link
+// until it is closed, and hands what it heard, as events for the machine, to its
+// argument.
 func (c *Client[L, Action, Lease]) Up(link L, start func(now time.Duration) []Action, receive func(heard func(event func(now time.Duration) []Action))) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

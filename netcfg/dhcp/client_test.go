@@ -93,3 +93,11 @@ func TestClient(t *testing.T) {
 		}
 	})
 }
+
+// A machine that is due from the beginning ticks while its client is made.
+func TestClientDueAtOnce(t *testing.T) {
+	now := func() time.Duration { return 0 }
+	for range 1000 {
+		NewClient(&clock{}, now, func(bool) {}, func(*wire, time.Duration) error { return nil }).Close()
+	}
+}
