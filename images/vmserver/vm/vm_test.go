@@ -157,7 +157,7 @@ func TestEveryFaultHasItsVerdict(t *testing.T) {
 			}
 			await(t, told, "alive again", serves(3))
 			s.put("/fault?kind=" + tc.kind)
-			if r := await(t, told, "gone", is(service.Gone)); r.Why != "no clear answer for 3s, the last: "+asked+tc.doubt+"; pid 7 runs" {
+			if r := await(t, told, "gone", is(service.Gone)); r.Why != "no clear answer for 3s, the last: "+asked+tc.doubt+"; pid 7 runs; it had 3 instances: a, b, c" {
 				t.Errorf("told %q", r.Why)
 			}
 		})
