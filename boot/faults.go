@@ -202,9 +202,12 @@ func (n *Node) freeze(name string) {
 // child has init run what init/extra.go knows by that name, beside the boot: by
 // another path than init's, so that it is launched as a service is.
 func (n *Node) child(name string, args ...string) {
-	_, err := n.init.Start(context.Background(), proc.Spec{
-		Name: name, Incarnation: 1, Path: "/proc/self/exe", Argv: append([]string{"init", name}, args...),
-	})
+	own, err := os.Executable() // by its name: to a launcher /proc/self/exe is the launcher
+	if err == nil {
+		_, err = n.init.Start(context.Background(), proc.Spec{
+			Name: name, Incarnation: 1, Path: own, Argv: append([]string{"init", name}, args...),
+		})
+	}
 	if err != nil {
 		n.logger("fault").Error("start " + name + ": " + err.Error())
 	}

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -31,12 +30,17 @@ const target = 1.1
 const patience = 10 * time.Minute
 
 // load is what a node does on its console while it boots.
-type load struct{ name, words string }
+type load struct {
+	name, words string
+	flood       bool
+}
 
 var loads = []load{
-	{"quiet", ""},
-	{"50 MB", "reveille.fault=flood50MB@modules reveille.show=svc/flood"},
+	{name: "quiet"},
+	{name: "50 MB", words: "reveille.fault=flood50MB@modules reveille.show=" + floodOrigin, flood: true},
 }
+
+const floodOrigin = "svc/flood"
 
 func main() {
 	build := flag.String("build", "build", "folder with the products of `make image` and `make image FAULTS=1`")
@@ -160,8 +164,13 @@ func beside(ctx context.Context, build string, line rack.SerialLine, load load) 
 				}
 			}
 		}
-		log, err = nodes[1].Records(ctx)
-		return err
+		if log, err = nodes[1].Records(ctx); err != nil {
+			return err
+		}
+		if said := slices.ContainsFunc(log, func(r operator.Record) bool { return r.Origin == floodOrigin }); said != load.flood {
+			return fmt.Errorf("a flood in the log of n2: %t, want %t", said, load.flood)
+		}
+		return nil
 	})
 	return pairs, log, err
 }
@@ -194,7 +203,7 @@ func boot(ctx context.Context, r *rack.Rack, n *rack.Node, line rack.SerialLine,
 // tail is the end of what a console shows.
 func tail(text []byte) []byte { return text[max(0, len(text)-4<<10):] }
 
-func median[T cmp.Ordered](all []T) T {
+func median[T float64 | time.Duration](all []T) T {
 	all = slices.Sorted(slices.Values(all))
-	return all[len(all)/2]
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }

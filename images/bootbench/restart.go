@@ -25,7 +25,7 @@ const lastLine = "flood line %06d: the quick brown fox jumps over the lazy dog"
 // 10 MB by a service, and prints how long that took.
 func restart(ctx context.Context, build string) error {
 	m := rack.Machine{Name: "n1", TPM: true, Serial: []bench.Pace{bench.Limited(960)},
-		Append: "reveille.fault=flood10MB@services reveille.show=svc/flood"}
+		Append: "reveille.fault=flood10MB@services reveille.show=" + floodOrigin}
 	return onRack(ctx, build, []rack.Machine{m}, func(ctx context.Context, _ *rack.Rack, nodes []*rack.Node) error {
 		n := nodes[0]
 		if _, err := n.Boot(ctx, ""); err != nil {

@@ -18,6 +18,8 @@ const (
 	watchWindow = 5 * time.Second
 	// restfulFor is how many of them are looked at once all is done.
 	restfulFor = 3
+	// watchPatience is the longest that those are waited for: watch may have died.
+	watchPatience = time.Minute
 	// idle is the most that init may take of one processor then, in percent,
 	// without what its host took away meanwhile.
 	idle = 5.0
@@ -35,6 +37,8 @@ var watched = regexp.MustCompile(`^watch: cpu ([0-9.]+) % \(.*\), longest D (\d+
 // reads the log makes init work, so nobody does meanwhile.
 func atRest(t *testing.T, ctx context.Context, n *rack.Node) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, watchPatience)
+	defer cancel()
 	log := records(t, ctx, n)
 	began := seconds(log[len(log)-1].UptimeSeconds)
 	after(ctx, (restfulFor+1)*watchWindow)
