@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -45,44 +46,58 @@ const floodOrigin = "svc/flood"
 func main() {
 	build := flag.String("build", "build", "folder with the products of `make image` and `make image FAULTS=1`")
 	rounds := flag.Int("rounds", 5, "boots of each kind")
+	only := flag.String("run", "", "regexp: the kinds to measure, as \"50 MB, dead\"")
 	flag.Parse()
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bootbench: -run:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *build, *rounds); err != nil {
+	if err := run(ctx, *build, chosen, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bootbench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, build string, rounds int) error {
-	took := map[kind][]pair{}
-	var began starts
-	for round := range rounds {
-		for _, load := range loads {
-			for _, line := range rack.SerialLines {
-				pairs, log, err := beside(ctx, build, line, load)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", line.Name, load.name, err)
-				}
-				k := kind{line.Name, load.name}
-				took[k] = append(took[k], pairs[:]...)
-				began.read(log)
-				fmt.Printf("round %d, %s  %-24s enrol %s, rejoin %s\n", round+1, load.name, line.Name, pairs[0], pairs[1])
+func run(ctx context.Context, build string, chosen *regexp.Regexp, rounds int) error {
+	var kinds []kind
+	for _, load := range loads {
+		for _, line := range rack.SerialLines {
+			if k := (kind{line, load}); chosen.MatchString(k.String()) {
+				kinds = append(kinds, k)
 			}
 		}
 	}
-	var problems []error
-	for _, load := range loads {
-		for _, line := range rack.SerialLines {
-			problems = append(problems, judge(took, kind{line.Name, load.name}))
+	took := map[string][]pair{}
+	var began starts
+	for round := range rounds {
+		for _, k := range kinds {
+			pairs, log, err := beside(ctx, build, k)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k, err)
+			}
+			took[k.String()] = append(took[k.String()], pairs[:]...)
+			began.read(log)
+			fmt.Printf("round %d, %-30s enrol %s, rejoin %s\n", round+1, k, pairs[0], pairs[1])
 		}
+	}
+	var problems []error
+	for _, k := range kinds {
+		problems = append(problems, judge(k, took[k.String()]))
 	}
 	fmt.Println(began)
 	return errors.Join(append(problems, restart(ctx, build))...)
 }
 
 // kind is a line and what is said on it.
-type kind struct{ line, load string }
+type kind struct {
+	line rack.SerialLine
+	load load
+}
+
+func (k kind) String() string { return k.load.name + ", " + k.line.Name }
 
 // pair is how long two nodes took that booted at the same time.
 type pair struct{ good, bad time.Duration }
@@ -92,17 +107,17 @@ func (p pair) ratio() float64 { return p.bad.Seconds() / p.good.Seconds() }
 func (p pair) String() string { return fmt.Sprintf("%4.1f s x%.2f", p.bad.Seconds(), p.ratio()) }
 
 // judge prints what a kind of line took, and says whether that is too long.
-func judge(took map[kind][]pair, k kind) error {
+func judge(k kind, took []pair) error {
 	var ratios []float64
 	var times []time.Duration
-	for _, p := range took[k] {
+	for _, p := range took {
 		ratios, times = append(ratios, p.ratio()), append(times, p.bad)
 	}
 	ratio := median(ratios)
-	fmt.Printf("%-6s %-24s joined after %4.1f s (median of %d), x%.2f of a good line (%.2f to %.2f)\n",
-		k.load, k.line, median(times).Seconds(), len(times), ratio, slices.Min(ratios), slices.Max(ratios))
+	fmt.Printf("%-30s joined after %4.1f s (median of %d), x%.2f of a good line (%.2f to %.2f)\n",
+		k, median(times).Seconds(), len(times), ratio, slices.Min(ratios), slices.Max(ratios))
 	if ratio > target {
-		return fmt.Errorf("%s, %s: %.2f of a good line's time, target %.2f", k.line, k.load, ratio, target)
+		return fmt.Errorf("%s: %.2f of a good line's time, target %.2f", k, ratio, target)
 	}
 	return nil
 }
@@ -132,12 +147,12 @@ func onRack(ctx context.Context, build string, machines []rack.Machine, do func(
 
 // beside is the first two boots of a node on the line and of one on a good line,
 // at the same time, and the former's log after the second.
-func beside(ctx context.Context, build string, line rack.SerialLine, load load) (pairs [2]pair, log []operator.Record, err error) {
-	lines := []rack.SerialLine{rack.SerialLines[0], line}
+func beside(ctx context.Context, build string, k kind) (pairs [2]pair, log []operator.Record, err error) {
+	lines := []rack.SerialLine{rack.SerialLines[0], k.line}
 	var machines []rack.Machine
 	for i, line := range lines {
 		machines = append(machines, rack.Machine{Name: fmt.Sprint("n", i+1), TPM: true, Serial: []bench.Pace{line.Pace}, Cards: line.Cards,
-			Append: load.words + " " + line.Words})
+			Append: k.load.words + " " + line.Words})
 	}
 	err = onRack(ctx, build, machines, func(ctx context.Context, r *rack.Rack, nodes []*rack.Node) error {
 		var last [2]string // boot id
@@ -167,8 +182,8 @@ func beside(ctx context.Context, build string, line rack.SerialLine, load load) 
 		if log, err = nodes[1].Records(ctx); err != nil {
 			return err
 		}
-		if said := slices.ContainsFunc(log, func(r operator.Record) bool { return r.Origin == floodOrigin }); said != load.flood {
-			return fmt.Errorf("a flood in the log of n2: %t, want %t", said, load.flood)
+		if said := slices.ContainsFunc(log, func(r operator.Record) bool { return r.Origin == floodOrigin }); said != k.load.flood {
+			return fmt.Errorf("a flood in the log of n2: %t, want %t", said, k.load.flood)
 		}
 		return nil
 	})
