@@ -62,7 +62,9 @@ func Launch(args []string) {
 	}
 	unix.CloseOnExec(fd) // its end is the word that the program runs
 	err = become(args[1], args[2], args[3], args[4:])
-	_, _ = unix.Write(fd, []byte(err.Error())) // if nobody reads it, there is still the exit status
+	if _, unread := unix.Write(fd, []byte(err.Error())); unread != nil {
+		fmt.Fprintln(os.Stderr, err) // its disk took too long: Start has said that it runs
+	}
 	os.Exit(exitNoExec)
 }
 

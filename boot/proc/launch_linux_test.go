@@ -5,18 +5,37 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // This test binary is the launcher under launchMark; to become hungProgram
-// takes it for ever.
+// takes it for ever, and that lateProgram is not there it finds out when nobody
+// waits for its word any more.
 const (
 	launchMark  = "test-launch"
 	hungProgram = "/on/a/disk/that/hangs"
+	lateProgram = "/on/a/disk/that/hung"
 )
+
+// awaitNobody waits until the other end of the pipe is closed.
+func awaitNobody(fd string) {
+	n, err := strconv.Atoi(fd)
+	if err != nil {
+		panic(err)
+	}
+	for {
+		pipe := []unix.PollFd{{Fd: int32(n)}}
+		if _, err := unix.Poll(pipe, -1); err == nil && pipe[0].Revents&unix.POLLERR != 0 {
+			return
+		}
+	}
+}
 
 func launching(t *testing.T) *Table {
 	t.Helper()
@@ -90,6 +109,25 @@ func TestHungExecHoldsNobody(t *testing.T) {
 	}
 	if p, err := table.Wait(t.Context(), "hangs", 0); err != nil || p.Exit.Signal != 9 {
 		t.Errorf("%+v, %v", p.Exit, err)
+	}
+}
+
+// TestLateFailure: why a program that was taken to run does not is in its output.
+func TestLateFailure(t *testing.T) {
+	table := launching(t)
+	table.patience = 10 * time.Millisecond
+	var out buffer
+	if _, err := table.Start(Spec{Name: "late", Path: lateProgram, Argv: []string{"x"}}, Output{Stdout: out.read, Stderr: out.read}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := table.Wait(t.Context(), "late", 0); err != nil || p.Exit.Code != exitNoExec {
+		t.Errorf("%+v, %v", p.Exit, err)
+	}
+	if err := table.Drained(t.Context(), "late", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != "exec "+lateProgram+": no such file or directory\n" {
+		t.Errorf("output %q", got)
 	}
 }
 

@@ -20,8 +20,11 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case launchMark:
-		if os.Args[4] == hungProgram {
+		switch os.Args[4] {
+		case hungProgram:
 			select {}
+		case lateProgram:
+			awaitNobody(os.Args[1])
 		}
 		Launch(os.Args[1:])
 	case orphanMark:
