@@ -40,7 +40,7 @@ var faults = map[string]func(*Node){
 	"agent-deadlock":  func(n *Node) { crowd(2500, 10); n.track.mu.Lock(); forEver() }, // a dump over 1 MiB
 	"init-panic":      func(n *Node) { n.once("panic") },
 	"init-exit":       func(n *Node) { n.once("exit") },
-	"init-stop":       func(n *Node) { time.Sleep(10 * time.Second); n.once("stop") }, // init looks for a watchdog every 5 s
+	"init-stop":       func(n *Node) { time.Sleep(10 * time.Second); n.once("stop") }, // the watchdog is armed then
 	"flood":           func(n *Node) { n.child("flood", "200000") },
 	"flood10MB":       func(n *Node) { n.child("flood", "10000000") },
 	"flood50MB":       func(n *Node) { n.child("flood", "50000000") },

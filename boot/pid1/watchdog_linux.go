@@ -16,6 +16,9 @@ const (
 	watchdogTimeout = 60 // seconds
 	// feedEvery is a twelfth of that: eleven late turns are forgiven.
 	feedEvery = watchdogTimeout / 12 * time.Second
+	// seekEvery is how often init looks for one: what hangs before it is armed
+	// hangs for ever.
+	seekEvery = time.Second
 )
 
 // wdiocSetTimeout is WDIOC_SETTIMEOUT, _IOWR('W', 6, int), which x/sys lacks.
@@ -93,16 +96,18 @@ func (i *Init) keepWatchdog() {
 	var dog *watchdog
 	var opened, fed complaint
 	for {
-		<-time.After(dog.interval())
 		if dog == nil {
+			<-time.After(seekEvery)
 			var err error
 			if dog, err = openWatchdog(); err != nil {
 				if !errors.Is(err, os.ErrNotExist) && opened.anew(err.Error()) {
-					i.warn("%v; trying again every %s", err, feedEvery)
+					i.warn("%v; trying again every %s", err, seekEvery)
 				}
 				continue
 			}
 			i.info("watchdog %s armed: restarts the machine after %d s without a sign of life", watchdogDevice, dog.seconds)
+		} else {
+			<-time.After(dog.interval())
 		}
 		dog.allow(i.patience())
 		if fault := i.fault(); !i.deserves(fault, i.tooSoon(), dog.seconds, &fed) {
