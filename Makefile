@@ -116,6 +116,7 @@ test: lint
 	$(MAKE) image FAULTS=1
 	$(GOBUILD) -o build/guestexec ./images/guestexec
 	CGO_ENABLED=1 .ci/gotest -race -timeout 15m ./...
+	.ci/gotest -run '^TestStress$$' ./console
 	CGO_ENABLED=0 .ci/gotest -tags guest -exec "$$PWD/build/guestexec" -p 1 -timeout 10m -run '$(call names,guest)' $(call folders,guest)
 	.ci/gotest -tags e2e -p 1 -timeout 30m -run '$(call names,e2e)' $(call folders,e2e)
 

@@ -39,14 +39,16 @@ var arrows = map[string][]string{
 	"reveille/boot":                       {"reveille/console", "reveille/netcfg", "reveille/tpm", "reveille/boot/..."},
 	"reveille/init":                       {"reveille/console", "reveille/boot", "reveille/boot/pid1", "reveille/boot/proc"},
 	"reveille/init/launch":                {"reveille/boot/proc"},
+	"reveille/internal/synctest":          {},
 	"reveille/images/...":                 {"reveille/..."},
 	"reveille":                            {"reveille/..."},
 }
 
 type listed struct {
-	ImportPath string
-	Imports    []string
-	Deps       []string
+	ImportPath  string
+	Imports     []string
+	TestImports []string
+	Deps        []string
 }
 
 // TestArrows fails when an import runs against ARCHITECTURE.md.
@@ -78,6 +80,15 @@ func TestNodeBinaryHasNoStore(t *testing.T) {
 	t.Error("package reveille/init not found")
 }
 
+// TestBubblesSurviveTheRaceDetector keeps tests off testing/synctest itself.
+func TestBubblesSurviveTheRaceDetector(t *testing.T) {
+	for _, p := range packages(t) {
+		if slices.Contains(p.TestImports, "testing/synctest") {
+			t.Errorf("a test of %s imports testing/synctest: import reveille/internal/synctest", p.ImportPath)
+		}
+	}
+}
+
 func allowedFor(pkg string) []string {
 	best := ""
 	for pattern := range arrows {
@@ -97,7 +108,7 @@ func isOurs(pkg string) bool { return covers("reveille/...", pkg) }
 
 func packages(t *testing.T) (all []listed) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,Deps", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

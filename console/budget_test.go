@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 // say has an origin say n lines at a time and tells how many it may.

@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 // controller is an entry of a directory, as a careless caller logs it.

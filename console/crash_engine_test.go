@@ -5,8 +5,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 func TestCrashIsFirstAndContiguous(t *testing.T) {

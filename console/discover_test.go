@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 // machine is a root with the given ttys; "ttyS1=0" has no UART.

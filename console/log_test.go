@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"reveille/internal/synctest"
 )
 
 func testLog(limits Limits) *Log {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
+
+	"reveille/internal/synctest"
 )
 
 func TestThreshold(t *testing.T) {

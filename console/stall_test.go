@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"reveille/internal/synctest"
 )
 
 func TestDeadThenRevived(t *testing.T) {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 // Another machine has eth0's link-local address, and accept_dad is 2: the kernel

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
+	"reveille/internal/synctest"
 	"reveille/netcfg/dhcp4"
 )
 

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 // stage is a reconciler on the fake, with events sent by hand.

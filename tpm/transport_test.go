@@ -9,10 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-tpm/tpm2"
+
+	"reveille/internal/synctest"
 )
 
 // scripted answers each command with the next code; the last one for ever.

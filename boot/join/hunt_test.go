@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"reveille/boot/identity"
+	"reveille/internal/synctest"
 )
 
 // hunting is a hunt over a fake network for controllers with the pin of ca.

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"reveille/boot/cluster/clusterv1"
 	"reveille/boot/identity"
+	"reveille/internal/synctest"
 )
 
 const c1, c2 = "127.0.0.1:1", "127.0.0.1:2"

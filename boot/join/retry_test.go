@@ -12,10 +12,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"reveille/boot/cluster/clusterv1"
+	"reveille/internal/synctest"
 )
 
 // The line is the promise to whoever stands before the machine: the cause at

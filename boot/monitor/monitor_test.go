@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"reveille/boot/service"
+	"reveille/internal/synctest"
 )
 
 type sight Sight

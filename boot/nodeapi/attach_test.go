@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"reveille/boot/cluster/clusterv1"
 	"reveille/boot/identity"
+	"reveille/internal/synctest"
 )
 
 // fakeServices has one service.

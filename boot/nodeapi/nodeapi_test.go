@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -20,6 +19,7 @@ import (
 	"reveille/boot/cluster/clusterv1"
 	"reveille/boot/cluster/clusterv1/clusterv1connect"
 	"reveille/boot/identity"
+	"reveille/internal/synctest"
 )
 
 // ring is a LogSource that keeps the last few records, as init's does.

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"reveille/boot/proc"
 	"reveille/console"
+	"reveille/internal/synctest"
 )
 
 // fakeAgent is argv[0] of this test binary when it plays the agent; argv[1] is

@@ -6,8 +6,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"reveille/internal/synctest"
 )
 
 // TestProgress: a payload that takes long says how far it is, and one that
