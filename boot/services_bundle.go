@@ -17,12 +17,9 @@ const logOfDeath = 1000
 
 // bundleService hands init a record of a death, and init keeps it, through
 // crashes of the agent and of the machine, until the cluster has it.
-func (n *Node) bundleService(ctx context.Context, d supervise.Death, r supervise.Remains) error {
+func (n *Node) bundleService(ctx context.Context, d supervise.Death) error {
 	core, about := coreOf(d.Ref, d.Service.Core.Limit)
-	if about != "" {
-		r.Events = append(r.Events, about)
-	}
-	record := serviceRecord(d, r)
+	record := serviceRecord(d, about)
 	record.Dmesg = core
 	record.Node, record.Build, record.BootID = n.params.Name, n.build.ID, n.bootID
 	record.Stage, _ = n.track.Now()
@@ -39,8 +36,9 @@ func (n *Node) bundleService(ctx context.Context, d supervise.Death, r supervise
 	return nil
 }
 
-// serviceRecord is what a death leaves, without its log.
-func serviceRecord(d supervise.Death, r supervise.Remains) crash.Record {
+// serviceRecord is what a death leaves, without its log and its core, of which
+// something may be said.
+func serviceRecord(d supervise.Death, aboutCore string) crash.Record {
 	rec := crash.Record{
 		Kind: crash.Service, Incarnation: d.Incarnation, Uptime: d.At, Frame: d.Ref.String(),
 		Reason: d.Ref.String() + ": " + d.Why, WaitStatus: "it never ran",
@@ -53,10 +51,13 @@ func serviceRecord(d supervise.Death, r supervise.Remains) crash.Record {
 	}
 	rec.Summary = []string{rec.Reason, fmt.Sprintf("command %s, restart %s, generation %d", strings.Join(d.Service.Command, " "), d.Service.Restart, d.Generation)}
 	evidence := rec.Summary[1:]
-	if r.Total > 0 {
+	if r := d.Remains; r.Total > 0 {
 		evidence = append(evidence, fmt.Sprintf("processes left over: %d: %s", r.Total, strings.Join(r.Left, ", ")))
 	}
-	evidence = append(evidence, r.Events...)
+	evidence = append(evidence, d.Remains.Events...)
+	if aboutCore != "" {
+		evidence = append(evidence, aboutCore)
+	}
 	for _, i := range d.Instances {
 		evidence = append(evidence, fmt.Sprintf("instance %s, generation %d, %s: gone with it", i.ID, i.Generation, i.State))
 	}

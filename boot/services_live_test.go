@@ -77,7 +77,7 @@ func live(t *testing.T, ctx context.Context, table *proc.Table, dir string, bund
 			return supervise.Prepared{}, nil
 		},
 		Release: func(service.Ref) error { return nil }, Watch: n.watchService, Changed: n.track.Touch,
-		Bundle: func(_ context.Context, d supervise.Death, _ supervise.Remains) error { bundles <- d; return nil },
+		Bundle: func(_ context.Context, d supervise.Death) error { bundles <- d; return nil },
 	})
 	n.supervisor.Store(s)
 	go func() { _ = s.Run(ctx) }() // ends with ctx

@@ -17,7 +17,8 @@ const (
 	Start   Verb = "start"   // tell: Started or StartFailed
 	Signal  Verb = "signal"  // its processes
 	Kill    Verb = "kill"    // all that is in its cgroup
-	Bury    Verb = "bury"    // take the bundle, kill what is left, remove its cgroup; tell: Buried
+	Examine Verb = "examine" // what is left of it; tell: Examined
+	Bury    Verb = "bury"    // kill what is left, take the bundle, remove its cgroup; tell: Buried
 	Watch   Verb = "watch"   // with a monitor; tell: Report, MonitorEnded
 	Unwatch Verb = "unwatch" //
 	Say     Verb = "say"     // to the log

@@ -34,13 +34,13 @@ func (m *Machine) adopt(u *unit, now time.Duration, p proc.Process, known bool, 
 	switch {
 	case u.State == Cleaning: // how far it came is not known: twice is better than never
 		u.Until = 0
-		m.do(u, Action{Verb: Bury, Death: u.death()})
+		m.clean(u)
 	case !known:
 		// init was not asked for it, or what it started never became the
 		// program: nothing ran, so nothing is lost.
 		u.End = Ending{Why: "its start was cut short", Ordered: true}
 		m.enter(u, now, Cleaning, u.End.Why)
-		m.do(u, Action{Verb: Bury, Death: u.death()})
+		m.clean(u)
 	case !p.Running():
 		m.bury(u, now, p.Exit, ended(*p.Exit, note(u.Kept)))
 	case u.State == Stopping && u.Kills == 0: // the deadline stays: it was asked then

@@ -93,7 +93,7 @@ func benchReveille(t *testing.T) {
 		Log:     slog.New(slog.DiscardHandler),
 		Prepare: func(context.Context, service.Service, service.Ref) (Prepared, error) { return Prepared{}, nil },
 		Release: func(service.Ref) error { return nil },
-		Bundle:  func(context.Context, Death, Remains) error { return nil },
+		Bundle:  func(context.Context, Death) error { return nil },
 		Changed: func() {},
 	})
 	go s.Run(ctx)

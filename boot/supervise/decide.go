@@ -215,10 +215,18 @@ func (m *Machine) bury(u *unit, now time.Duration, exit *proc.Exit, why string) 
 		why = u.End.Why + "; " + why
 	}
 	u.End.Why, u.End.Exit, u.End.At = why, exit, now
-	u.End.Bundle = m.worthBundle(u, now)
 	m.enter(u, now, Cleaning, why)
 	u.dirty = true
 	m.do(u, Action{Verb: Unwatch})
+	m.clean(u)
+}
+
+// clean removes what a dead incarnation left, once that is known.
+func (m *Machine) clean(u *unit) {
+	if u.End.Remains == nil {
+		m.do(u, Action{Verb: Examine})
+		return
+	}
 	m.do(u, Action{Verb: Bury, Death: u.death()})
 }
 
@@ -229,7 +237,7 @@ func (u *unit) death() Death {
 // worthBundle: every end that nobody ordered, but one that repeats itself only
 // once in a window, lest a service in a loop of failures fills the cluster.
 func (m *Machine) worthBundle(u *unit, now time.Duration) bool {
-	if u.End.Ordered || u.End.Exit != nil && u.End.Exit.Clean() && len(u.Instances) == 0 && !u.End.Gone {
+	if u.End.Ordered || u.End.good() && len(u.Instances) == 0 {
 		return false
 	}
 	if u.bundled == u.End.Why && now-u.bundledAt < window && u.Run.Restart != service.Never {
@@ -241,8 +249,8 @@ func (m *Machine) worthBundle(u *unit, now time.Duration) bool {
 
 // rest decides what becomes of a service whose last incarnation has left
 // nothing.
-func (m *Machine) rest(u *unit, now time.Duration, left int) {
-	clean := u.End.Exit != nil && u.End.Exit.Clean() && left == 0 && !u.End.Gone
+func (m *Machine) rest(u *unit, now time.Duration) {
+	clean := u.End.good()
 	u.Ready, u.Unknown, u.Until = false, "", 0
 	switch {
 	case u.End.Ordered:

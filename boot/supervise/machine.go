@@ -75,8 +75,20 @@ type Ending struct {
 	Gone    bool       // by its monitor's verdict
 	Exit    *proc.Exit // of its process; nil while it has none, or when it never ran
 	At      time.Duration
-	Bundle  bool // is to be taken, or was
-	Again   bool // its remains were there at the last look, and are removed again
+	Bundle  bool     // is to be taken
+	Remains *Remains // nil: nobody has looked yet
+}
+
+// good tells a good end: of the process itself, and with nothing left behind.
+func (e Ending) good() bool {
+	return e.Exit != nil && e.Exit.Clean() && !e.Gone && e.Remains.Total == 0
+}
+
+// Remains are what a dead incarnation left.
+type Remains struct {
+	Left   []string // processes, a few
+	Total  int      // how many
+	Events []string // of its cgroup
 }
 
 // NewMachine knows no service.
@@ -177,14 +189,29 @@ func (m *Machine) MonitorEnded(now time.Duration, ref service.Ref, why string) [
 	return m.settle(now)
 }
 
-// Buried says what came of a Bury: how many processes were left over and
-// killed, or why some of it is still there.
-func (m *Machine) Buried(now time.Duration, ref service.Ref, left int, problem string) []Action {
+// Examined says what an incarnation left. That is kept before any of it is
+// removed: an agent that comes in between finds nothing any more.
+func (m *Machine) Examined(now time.Duration, ref service.Ref, r Remains) []Action {
+	u := m.find(ref)
+	if u == nil || u.State != Cleaning || u.End.Remains != nil {
+		return m.settle(now)
+	}
+	u.dirty = true
+	u.End.Remains = &r
+	u.End.Bundle = m.worthBundle(u, now)
+	m.clean(u)
+	return m.settle(now)
+}
+
+// Buried says what came of a Bury: nothing is left, or why some of it is still
+// there.
+func (m *Machine) Buried(now time.Duration, ref service.Ref, problem string) []Action {
 	u := m.find(ref)
 	if u == nil || u.State != Cleaning {
 		return m.settle(now)
 	}
 	u.dirty = true
+	u.End.Bundle = false // it is taken
 	if problem != "" {
 		if u.Reason != problem {
 			u.Reason = problem
@@ -193,10 +220,10 @@ func (m *Machine) Buried(now time.Duration, ref service.Ref, left int, problem s
 		u.Until = now + buryAgain
 		return m.settle(now)
 	}
-	if left > 0 {
+	if left := u.End.Remains.Total; left > 0 {
 		u.End.Why += fmt.Sprintf(", and left %s behind, which were killed", count(left, "process", "processes"))
 	}
-	m.rest(u, now, left)
+	m.rest(u, now)
 	return m.settle(now)
 }
 
@@ -211,8 +238,7 @@ func (m *Machine) Tick(now time.Duration) []Action {
 			m.kill(u, now)
 		case Cleaning:
 			u.Until = 0
-			u.End.Bundle, u.End.Again = false, true // it is taken
-			m.do(u, Action{Verb: Bury, Death: u.death()})
+			m.clean(u)
 		}
 	}
 	return m.settle(now)

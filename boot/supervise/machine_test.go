@@ -29,7 +29,9 @@ type world struct {
 	ran     map[string]bool      // an incarnation of it has run that is never to be restarted
 	obeyed  map[string]uint64    // Wish.Starts at the last start
 	exits   map[service.Ref]proc.Exit
-	pending []func() // what the shell will tell, in any order
+	left    map[service.Ref]bool // it left processes, which still run
+	litters map[service.Ref]bool // it left processes
+	pending []func()             // what the shell will tell, in any order
 }
 
 type failer interface{ Fatalf(string, ...any) }
@@ -39,6 +41,7 @@ func newWorld(t failer) *world {
 		t: t, m: NewMachine("boot"), now: time.Second, wishes: map[string]Wish{}, kept: map[string]Kept{},
 		alive: map[service.Ref]bool{}, running: map[service.Ref]bool{}, stuck: map[service.Ref]bool{},
 		ran: map[string]bool{}, obeyed: map[string]uint64{}, exits: map[service.Ref]proc.Exit{},
+		left: map[service.Ref]bool{}, litters: map[service.Ref]bool{},
 	}
 }
 
@@ -59,11 +62,20 @@ func (w *world) do(acts []Action) {
 			if !w.stuck[a.Ref] {
 				w.die(a.Ref, proc.Exit{Code: -1, Signal: 9})
 			}
+		case Examine:
+			w.later(func() {
+				var r Remains
+				if w.left[a.Ref] {
+					r.Total = 1
+				}
+				w.do(w.m.Examined(w.now, a.Ref, r))
+			})
 		case Bury:
 			if w.running[a.Ref] {
 				w.t.Fatalf("%s is buried alive", a.Ref)
 			}
-			w.later(func() { delete(w.alive, a.Ref); w.do(w.m.Buried(w.now, a.Ref, 0, "")) })
+			delete(w.left, a.Ref)
+			w.later(func() { delete(w.alive, a.Ref); w.do(w.m.Buried(w.now, a.Ref, "")) })
 		}
 	}
 	if next := w.m.Next(); w.m.desired && (next == 0 || next > w.now) { // else a tick comes first
@@ -149,6 +161,9 @@ func (w *world) check() {
 		}
 		if (s.State == Backoff || s.State == Held) && s.Next == 0 {
 			w.t.Fatalf("%s is %s for ever", s.Ref, s.State)
+		}
+		if s.State == Done && w.litters[s.Ref] {
+			w.t.Fatalf("%s is done, and left a process behind", s.Ref)
 		}
 		if s.State != Stopping {
 			continue
@@ -271,6 +286,9 @@ func TestMachine(t *testing.T) {
 					t.Skip("nobody runs")
 				}
 				ref := rapid.SampledFrom(refs(w.running)).Draw(t, "who")
+				if rapid.Bool().Draw(t, "litters") {
+					w.left[ref], w.litters[ref] = true, true
+				}
 				w.die(ref, proc.Exit{Code: rapid.IntRange(0, 1).Draw(t, "status")})
 			},
 			"stick": func(t *rapid.T) {
@@ -467,6 +485,23 @@ func TestDone(t *testing.T) {
 	if got := strings.Join(well, " "); got != "job once" {
 		t.Errorf("well: %s", got)
 	}
+}
+
+// TestLeftBehind: an end that left something behind is no good one, also if the
+// agent dies when it is removed and not yet told.
+func TestLeftBehind(t *testing.T) {
+	s := tell(t, wish("daemon", service.OnFailure))
+	daemon := s.ref("daemon")
+	s.left[daemon], s.litters[daemon] = true, true
+	s.die(daemon, proc.Exit{})
+	for s.left[daemon] {
+		next := s.pending[0]
+		s.pending = s.pending[1:]
+		next()
+	}
+	s.crash()
+	s.calm()
+	s.is("daemon", Backoff, "exit status 0, and left 1 process behind, which were killed")
 }
 
 func TestChangedDefinition(t *testing.T) {

@@ -39,7 +39,7 @@ type Config struct {
 	// Watch monitors an incarnation until it is gone or the context ends.
 	Watch func(context.Context, Watched, func(service.Report)) error
 	// Bundle puts a death on record.
-	Bundle func(context.Context, Death, Remains) error
+	Bundle func(context.Context, Death) error
 	// Changed is called when the status has changed. It must not wait.
 	Changed func()
 }
@@ -59,13 +59,6 @@ type Watched struct {
 	Service service.Service
 	PID     int
 	Cgroup  string
-}
-
-// Remains are what was found of a dead incarnation.
-type Remains struct {
-	Left   []string // processes, a few
-	Total  int      // how many
-	Events []string // of its cgroup
 }
 
 // Supervisor does what a Machine decides.
@@ -210,9 +203,11 @@ func (s *Supervisor) act(ctx context.Context, a Action) {
 	case Kill:
 		s.cancelStart(a.Ref)
 		go s.kill(ctx, a.Ref)
-	case Bury:
+	case Examine:
 		s.cancelStart(a.Ref)
 		delete(s.pids, a.Ref)
+		go s.examine(ctx, a.Ref)
+	case Bury:
 		go s.bury(ctx, a.Death)
 	case Watch:
 		s.watch(ctx, a)

@@ -100,9 +100,7 @@ func servicesHold(t *testing.T, v rack.View, log string) {
 func TestKillsAmongFaults(t *testing.T) {
 	var all []misdeed
 	for _, m := range slices.Concat(commonMisdeeds, otherMisdeeds) {
-		// One comes and goes; and that daemon left something behind is forgotten if
-		// the agent dies while it cleans up: see README, Limits.
-		if m.state != "backoff" && m.name != "daemon" {
+		if m.state != "backoff" { // it comes and goes
 			m.reason = "" // an agent that comes later may know less
 			all = append(all, m)
 		}
