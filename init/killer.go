@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,8 +40,8 @@ func killer(number string) bool {
 		said, _ := os.ReadFile(boot.Said) // none: nothing was said
 		fmt.Printf("kill %d: pid %d after %s, said %s\n", k, pid, life, strings.Join(strings.Fields(string(said)), " "))
 	}
-	awaitAgent(last)
-	fmt.Printf("over: %d kills, %d zombies\n", kills, zombies())
+	agent := awaitAgent(last)
+	fmt.Printf("over: %d kills, %d zombies\n", kills, zombies(1, os.Getppid(), agent))
 	for {
 		time.Sleep(time.Hour)
 	}
@@ -90,12 +91,13 @@ func processes() (pids []int) {
 	return pids
 }
 
-// zombies counts those that stay: one that is just being reaped does not.
-func zombies() (count int) {
+// zombies counts those that stay: one that is just being reaped does not. Only
+// those of the parents count: a service may have its own.
+func zombies(parents ...int) (count int) {
 	for range 20 {
 		count = 0
 		for _, pid := range processes() {
-			if f := stat(fmt.Sprintf("/proc/%d/stat", pid)); len(f) > 0 && f[0] == "Z" {
+			if f := stat(fmt.Sprintf("/proc/%d/stat", pid)); len(f) > 1 && f[0] == "Z" && slices.ContainsFunc(parents, func(p int) bool { return f[1] == strconv.Itoa(p) }) {
 				count++
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"reveille/boot/cluster/operator"
 	"reveille/images/bench"
@@ -129,18 +130,24 @@ func storm(t *testing.T, ctx context.Context, r *rack.Rack, n *rack.Node, lastBo
 		seen, _ := r.WaitFor(t.Context(), n.Name, func(rack.View) bool { return true }) // as it is
 		t.Fatal(err, unlike(seen, settled))
 	}
-	log, err := n.Logs(ctx)
-	if err != nil {
-		t.Fatal(err)
+	for {
+		log, err := n.Logs(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log, ended) { // it looks for zombies for seconds
+			return v, log
+		}
+		time.Sleep(time.Second)
 	}
-	return v, log
 }
 
 var (
 	kill    = regexp.MustCompile(`svc/killer.*kill \d+: pid \d+ after (\S+), said (\d+) (\d+)`)
 	counted = regexp.MustCompile(`incarnation (\d+) record (\d+)`)
 	beat    = regexp.MustCompile(`beat (\d+) of pid (\d+)`)
-	over    = fmt.Sprintf("over: %d kills, 0 zombies", stormKills)
+	ended   = fmt.Sprintf("over: %d kills, ", stormKills)
+	over    = ended + "0 zombies"
 )
 
 // nothingIsLost wants, for each kill, all records up to the last that the
