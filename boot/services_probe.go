@@ -2,7 +2,9 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"syscall"
+	"time"
 
 	"reveille/boot/monitor"
 	"reveille/boot/proc"
@@ -18,6 +20,29 @@ func (n *Node) notices(ref service.Ref) func(context.Context, uint64) (monitor.N
 	}
 }
 
+// endProbe ends the program of an exec probe that an agent before this one was
+// at: nobody else does, and init runs no second one beside it.
+func (n *Node) endProbe(ctx context.Context, w supervise.Watched) {
+	name := supervise.ProbeSpec(w, []string{""}).Name
+	rows, err := n.init.List(ctx)
+	if err != nil {
+		return // init is gone, or this agent is
+	}
+	for _, p := range rows {
+		if p.Name != name || !p.Running() {
+			continue
+		}
+		target := proc.Target{Name: name, Incarnation: p.Incarnation, Signal: syscall.SIGKILL}
+		_ = n.init.Signal(ctx, target) // it may have ended by now
+		wait, cancel := context.WithTimeout(ctx, probeEnd)
+		_, _ = n.init.Wait(wait, target) // the first look says what is wrong
+		cancel()
+	}
+}
+
+// probeEnd bounds the wait for what was killed: it may be in D state.
+const probeEnd = time.Second
+
 // probe runs the program of an exec probe beside an incarnation. It is init's
 // child, as all programs are, and is killed when its time is over.
 func (n *Node) probe(w supervise.Watched) func(context.Context, []string) (string, error) {
@@ -26,7 +51,7 @@ func (n *Node) probe(w supervise.Watched) func(context.Context, []string) (strin
 		spec.Incarnation = uint64(uptime()) // grows, also over the agent's death
 		// Not cancelled: whether it came to be must be known, to be able to kill it.
 		if _, err := n.init.Start(context.WithoutCancel(ctx), spec); err != nil {
-			return "", err
+			return "", fmt.Errorf("%w: %w", monitor.ErrUnasked, err)
 		}
 		target := proc.Target{Name: spec.Name, Incarnation: spec.Incarnation}
 		p, err := n.init.Wait(ctx, target)

@@ -65,9 +65,15 @@ func subject(p service.Probe) string {
 	return "exec " + p.Exec[0]
 }
 
+// ErrUnasked is of Target.Exec: the program was not run. That says nothing about
+// the service.
+var ErrUnasked = errors.New("the probe was not run")
+
 func (m *monitor) askExec(ctx context.Context, argv []string) answer {
 	status, err := m.target.Exec(ctx, argv)
 	switch {
+	case errors.Is(err, ErrUnasked):
+		return answer{kind: unasked, text: err.Error()}
 	case err != nil:
 		return answer{kind: unclear, text: err.Error()}
 	case status != "":

@@ -28,6 +28,7 @@ const (
 	sick                 // a clear no: a status
 	givesUp              // a clear no of the service about itself
 	unclear              // no answer, or none that means anything
+	unasked              // nobody could ask
 )
 
 // answer is what came of one look.
@@ -54,6 +55,7 @@ type judge struct {
 	known    []service.Instance // by ID
 	answered bool               // alive was well once
 	doubts   int                // in a row
+	failures int                // of these, those where the service was asked
 	since    time.Duration      // of the first of them
 	ended    int                // of these, those at which the witness saw no process
 }
@@ -61,7 +63,7 @@ type judge struct {
 func newJudge(t Target) *judge {
 	j := &judge{service: t.Service, server: t.Before.Server, known: t.Before.Instances, answered: t.Before.Answered}
 	if t.Before.Verdict == service.Unknown {
-		j.doubts, j.since = 1, -t.Doubt
+		j.doubts, j.failures, j.since = 1, 1, -t.Doubt
 	}
 	return j
 }
@@ -129,7 +131,7 @@ func (j *judge) hasEnded(s Sight) bool {
 }
 
 func (j *judge) well(p *service.Probe) opinion {
-	j.doubts, j.ended = 0, 0
+	j.doubts, j.failures, j.ended = 0, 0, 0
 	return opinion{verdict: service.Alive, next: orElse(p.Interval, defaultInterval)}
 }
 
@@ -141,14 +143,17 @@ func (j *judge) doubt(p *service.Probe, at time.Duration, a answer, s Sight) opi
 		j.since = at
 	}
 	j.doubts++
+	if a.kind != unasked {
+		j.failures++
+	}
 	deadline, past := orElse(p.Deadline, defaultDeadline), at-j.since
 	switch {
 	case j.hasEnded(s):
 		return gone("%s; %s%s", s.Text, a.text, j.had())
 	case s.Ended:
 		return opinion{verdict: service.Unknown, why: a.text + "; " + s.Text, next: leastDelay}
-	case p.Identity == nil && !j.starting() && j.doubts >= max(p.Failures, 1):
-		return gone("%s in a row failed, the last: %s; %s", looks(j.doubts), a.text, s.Text)
+	case p.Identity == nil && !j.starting() && j.failures >= max(p.Failures, 1):
+		return gone("%s in a row failed, the last: %s; %s", looks(j.failures), a.text, s.Text)
 	case past >= deadline && j.starting():
 		return gone("not well within %s of its start, the last: %s; %s", deadline, a.text, s.Text)
 	case past >= deadline:

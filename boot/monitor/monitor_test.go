@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -208,6 +209,30 @@ func TestExec(t *testing.T) {
 		w := watch(probed, nil)
 		_ = w.run(t.Context()) // by its verdict
 		if r, at := w.last(); at != 13*time.Second || r.Why != "3 looks in a row failed, the last: exec /bin/check: exit status 2; pid 7 runs" {
+			t.Errorf("after %s: %+v", at, r)
+		}
+	})
+}
+
+// That the probe could not be run says nothing about the service, so there is
+// the deadline for it, and no count.
+func TestExecThatCannotBeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plain()
+		p.HTTP, p.Exec, p.Deadline = nil, []string{"/bin/check"}, time.Minute
+		began := time.Now()
+		probed := target(p)
+		probed.Exec = func(context.Context, []string) (string, error) {
+			switch since := time.Since(began); {
+			case since < 2*time.Second, since > 40*time.Second && since < 50*time.Second:
+				return "", nil
+			}
+			return "", fmt.Errorf("%w: fork: out of memory", ErrUnasked)
+		}
+		w := watch(probed, nil)
+		_ = w.run(t.Context()) // by its verdict
+		want := "no clear answer for 1m0s, the last: exec /bin/check: the probe was not run: fork: out of memory; pid 7 runs"
+		if r, at := w.last(); at < 110*time.Second || r.Why != want {
 			t.Errorf("after %s: %+v", at, r)
 		}
 	})
