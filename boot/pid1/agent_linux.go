@@ -138,7 +138,7 @@ func (i *Init) liveAgent(incarnation uint64, words *console.CrashCollector) (p p
 		Argv:        i.options.AgentArgs,
 		Env:         []string{"REVEILLE_INCARNATION=" + strconv.FormatUint(incarnation, 10), "GOTRACEBACK=all"},
 	}
-	_, err = i.table.Start(spec, proc.Output{
+	_, err = i.table.Start(context.Background(), spec, proc.Output{
 		Stdout: i.lines(proc.AgentName),
 		Stderr: func(r io.Reader) { _, _ = io.Copy(words, r) }, // ends with the pipe
 	}, pair.logTheirs, pair.controlTheirs)

@@ -49,16 +49,19 @@ func (i *Init) setStage(_ context.Context, p proc.Progress) (proc.Nothing, error
 // and the console is for what an operator needs when nothing else answers.
 func serviceOrigin(name string) string { return "svc/" + name }
 
-func (i *Init) startService(_ context.Context, spec proc.Spec) (proc.Process, error) {
+func (i *Init) startService(ctx context.Context, spec proc.Spec) (proc.Process, error) {
 	if spec.Name == proc.AgentName {
 		return proc.Process{}, errors.New("the agent is started by init alone")
 	}
 	origin := serviceOrigin(spec.Name)
 	i.screens.SetThreshold(origin, console.Never)
 	read := i.bounded(origin, spec.LogRate, spec.LogBurst)
-	p, err := i.table.Start(spec, proc.Output{Stdout: read, Stderr: read, Status: func(text string) {
+	p, err := i.table.Start(ctx, spec, proc.Output{Stdout: read, Stderr: read, Status: func(text string) {
 		i.log.Append(origin, console.Info, "status: "+text)
 	}})
+	if err != nil && ctx.Err() != nil { // the agent that asked is dead
+		i.log.Append(origin, console.Error, err.Error())
+	}
 	return p.Brief(), err
 }
 

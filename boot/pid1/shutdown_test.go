@@ -53,7 +53,7 @@ func TestStopOrder(t *testing.T) {
 			i, ctx := newTestInit(t, "")
 			for name, script := range map[string]string{"agent": c.agent, "svc": c.service} {
 				out := proc.Output{Stdout: i.lines(name), Stderr: i.lines(name)}
-				if _, err := i.table.Start(shell(name, script), out); err != nil {
+				if _, err := i.table.Start(t.Context(), shell(name, script), out); err != nil {
 					t.Fatal(err)
 				}
 				if strings.Contains(script, "ready") {

@@ -50,7 +50,7 @@ func TestLaunched(t *testing.T) {
 	spec := shell("svc", `echo "$0 $1 $(pwd) $X"; test -e /proc/$$/fd/3 && echo left open; exit 7`)
 	spec.Argv = append(spec.Argv, "name", "argument")
 	spec.Dir, spec.Env = "/usr", append(spec.Env, "X=y")
-	p, err := table.Start(spec, Output{Stdout: out.read, Stderr: out.read})
+	p, err := table.Start(t.Context(), spec, Output{Stdout: out.read, Stderr: out.read})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,16 +69,31 @@ func TestLaunched(t *testing.T) {
 func TestLaunchFails(t *testing.T) {
 	table := launching(t)
 	missing := Spec{Name: "svc", Path: "/does/not/exist", Argv: []string{"x"}}
-	if _, err := table.Start(missing, discard()); err == nil || err.Error() != "start svc: exec /does/not/exist: no such file or directory" {
+	if _, err := table.Start(t.Context(), missing, discard()); err == nil || err.Error() != "start svc: exec /does/not/exist: no such file or directory" {
 		t.Errorf("start of a missing file: %v", err)
 	}
 	nowhere := shell("svc", "true")
 	nowhere.Dir = "/does/not/exist"
-	if _, err := table.Start(nowhere, discard()); err == nil || !strings.Contains(err.Error(), "chdir /does/not/exist") {
+	if _, err := table.Start(t.Context(), nowhere, discard()); err == nil || !strings.Contains(err.Error(), "chdir /does/not/exist") {
 		t.Errorf("start in a missing folder: %v", err)
 	}
 	if rows := table.List(); len(rows) > 0 {
 		t.Errorf("what never ran is listed: %+v", rows)
+	}
+}
+
+// TestLaunchFailsUnheard: whoever asked is gone, and the next has seen the
+// process in the table, so its end must be told.
+func TestLaunchFailsUnheard(t *testing.T) {
+	table := launching(t)
+	ctx, die := context.WithCancel(t.Context())
+	die()
+	if _, err := table.Start(ctx, Spec{Name: "svc", Incarnation: 1, Path: "/does/not/exist", Argv: []string{"x"}}, discard()); err == nil {
+		t.Error("a missing file was started")
+	}
+	found, err := table.Exits(t.Context(), 0)
+	if err != nil || len(found.Rows) != 1 || found.Rows[0].Exit.Code != exitNoExec {
+		t.Errorf("exits %+v, %v", found, err)
 	}
 }
 
@@ -89,13 +104,13 @@ func TestHungExecHoldsNobody(t *testing.T) {
 	table.patience = time.Second
 	started := make(chan error)
 	go func() {
-		_, err := table.Start(Spec{Name: "hangs", Path: hungProgram, Argv: []string{"x"}}, discard())
+		_, err := table.Start(t.Context(), Spec{Name: "hangs", Path: hungProgram, Argv: []string{"x"}}, discard())
 		started <- err
 	}()
 	for len(table.List()) == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := table.Start(shell("other", "exit 3"), discard()); err != nil {
+	if _, err := table.Start(t.Context(), shell("other", "exit 3"), discard()); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := table.Wait(t.Context(), "other", 1); err != nil || p.Exit.Code != 3 {
@@ -117,7 +132,7 @@ func TestLateFailure(t *testing.T) {
 	table := launching(t)
 	table.patience = 10 * time.Millisecond
 	var out buffer
-	if _, err := table.Start(Spec{Name: "late", Path: lateProgram, Argv: []string{"x"}}, Output{Stdout: out.read, Stderr: out.read}); err != nil {
+	if _, err := table.Start(t.Context(), Spec{Name: "late", Path: lateProgram, Argv: []string{"x"}}, Output{Stdout: out.read, Stderr: out.read}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := table.Wait(t.Context(), "late", 0); err != nil || p.Exit.Code != exitNoExec {
@@ -156,7 +171,7 @@ func TestSetup(t *testing.T) {
 			var out buffer
 			spec := shell("svc", c.script)
 			spec.Setup = &c.setup
-			if _, err := table.Start(spec, Output{Stdout: out.read, Stderr: out.read}); err != nil {
+			if _, err := table.Start(t.Context(), spec, Output{Stdout: out.read, Stderr: out.read}); err != nil {
 				t.Fatal(err)
 			}
 			if err := table.Drained(t.Context(), "svc", 1); err != nil {
@@ -182,7 +197,7 @@ func TestSetupFails(t *testing.T) {
 	} {
 		spec := shell("svc", "true")
 		spec.Setup = &c.setup
-		if _, err := table.Start(spec, discard()); err == nil || err.Error() != c.want {
+		if _, err := table.Start(t.Context(), spec, discard()); err == nil || err.Error() != c.want {
 			t.Errorf("%+v: %v, want %s", c.setup, err, c.want)
 		}
 	}
@@ -192,7 +207,7 @@ func TestSetupFails(t *testing.T) {
 func TestExits(t *testing.T) {
 	table, ctx := reaping(t)
 	for n := range 3 {
-		if _, err := table.Start(shell(fmt.Sprint("svc", n), "read x; exit 3"), discard()); err != nil {
+		if _, err := table.Start(t.Context(), shell(fmt.Sprint("svc", n), "read x; exit 3"), discard()); err != nil {
 			t.Fatal(err)
 		}
 	}

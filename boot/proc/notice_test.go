@@ -91,7 +91,7 @@ func TestNotifySocket(t *testing.T) {
 	out := discard()
 	out.Status = func(s string) { status <- s }
 	spec := Spec{Name: "said", Incarnation: 1, Path: exe, Argv: []string{notifyMark, "STATUS=begins", "READY=1", "WATCHDOG=1"}, Notify: true}
-	if _, err := table.Start(spec, out); err != nil {
+	if _, err := table.Start(t.Context(), spec, out); err != nil {
 		t.Fatal(err)
 	}
 	target := Target{Name: "said", Incarnation: 1}

@@ -52,7 +52,7 @@ func forkTwice() int {
 func orphanStorm(t *testing.T, n int) {
 	table, ctx := reaping(t)
 	maker := Spec{Name: "maker", Incarnation: 1, Path: "/proc/self/exe", Argv: []string{orphanMark, strconv.Itoa(n)}}
-	if _, err := table.Start(maker, discard()); err != nil {
+	if _, err := table.Start(t.Context(), maker, discard()); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -62,7 +62,7 @@ func orphanStorm(t *testing.T, n int) {
 			for k := uint64(1); k <= 100; k++ {
 				spec := shell(name, fmt.Sprintf("exit %d", k%200))
 				spec.Incarnation = k
-				if _, err := table.Start(spec, discard()); err != nil {
+				if _, err := table.Start(t.Context(), spec, discard()); err != nil {
 					t.Errorf("%s %d: %v", name, k, err)
 					return
 				}

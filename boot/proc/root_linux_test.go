@@ -53,7 +53,7 @@ func TestRoot(t *testing.T) {
 	var out buffer
 	spec := shell("svc", `cd /; echo /run/*; echo one > /run/a/x; echo two > /run/a/in/y; echo three > /link/`+linked+`/z; test -e /proc/self/status && test -e /dev/null && echo kernel`)
 	spec.Setup = &Setup{Root: root, Folders: []Folder{{folder, "/run/a"}, {inner, "/run/a/in"}, {inner, "/link/" + linked}}}
-	if _, err := table.Start(spec, Output{Stdout: out.read, Stderr: out.read}); err != nil {
+	if _, err := table.Start(t.Context(), spec, Output{Stdout: out.read, Stderr: out.read}); err != nil {
 		t.Fatal(err)
 	}
 	if err := table.Drained(t.Context(), "svc", 1); err != nil {

@@ -55,8 +55,9 @@ type Output struct {
 // Start runs spec in a session of its own, with stdin from /dev/null and extra
 // as file descriptors 3 and up (closed here afterwards). It refuses a name that
 // still runs: a second incarnation beside the first is never right. A program
-// on a disk that does not answer is a process already.
-func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error) {
+// on a disk that does not answer is a process already, and if it cannot run
+// after ctx, whose end means that nobody hears of it here, that is its exit.
+func (t *Table) Start(ctx context.Context, spec Spec, out Output, extra ...*os.File) (Process, error) {
 	defer closeAll(extra)
 	if spec.Name == "" || spec.Path == "" || len(spec.Argv) == 0 {
 		return Process{}, fmt.Errorf("start %q: a name and a command are needed", spec.Name)
@@ -82,7 +83,11 @@ func (t *Table) Start(spec Spec, out Output, extra ...*os.File) (Process, error)
 	}
 	if err := launched(word, t.patience); err != nil {
 		<-e.exited // which it does by itself
-		t.forget(e)
+		if ctx.Err() != nil {
+			t.begin(e)
+		} else {
+			t.forget(e)
+		}
 		return Process{}, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	t.begin(e)

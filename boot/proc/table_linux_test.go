@@ -96,7 +96,7 @@ func TestExitIsTold(t *testing.T) {
 	} {
 		var out, err buffer
 		c.script = "echo to out; echo to err >&2; " + c.script
-		if _, e := table.Start(shell(c.name, c.script), Output{Stdout: out.read, Stderr: err.read}); e != nil {
+		if _, e := table.Start(t.Context(), shell(c.name, c.script), Output{Stdout: out.read, Stderr: err.read}); e != nil {
 			t.Fatal(e)
 		}
 		p, e := table.Wait(ctx, c.name, 1)
@@ -117,13 +117,13 @@ func TestExitIsTold(t *testing.T) {
 
 func TestStartRefuses(t *testing.T) {
 	table, ctx := reaping(t)
-	if _, err := table.Start(shell("one", "sleep 30"), discard()); err != nil {
+	if _, err := table.Start(t.Context(), shell("one", "sleep 30"), discard()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.Start(shell("one", "true"), discard()); err == nil || !strings.Contains(err.Error(), "already runs") {
+	if _, err := table.Start(t.Context(), shell("one", "true"), discard()); err == nil || !strings.Contains(err.Error(), "already runs") {
 		t.Errorf("second start of a running name: %v", err)
 	}
-	if _, err := table.Start(Spec{Name: "none", Path: "/does/not/exist", Argv: []string{"x"}}, discard()); err == nil || !strings.Contains(err.Error(), "exec /does/not/exist") {
+	if _, err := table.Start(t.Context(), Spec{Name: "none", Path: "/does/not/exist", Argv: []string{"x"}}, discard()); err == nil || !strings.Contains(err.Error(), "exec /does/not/exist") {
 		t.Errorf("start of a missing file: %v", err)
 	}
 	if err := table.Signal("one", 2, syscall.SIGKILL); err == nil {
@@ -146,7 +146,7 @@ func TestStormLosesNoStatus(t *testing.T) {
 	for n := range children {
 		name := fmt.Sprint("child", n)
 		script := fmt.Sprintf("(true & true & ) ; exit %d", n%200)
-		if _, err := table.Start(shell(name, script), discard()); err != nil {
+		if _, err := table.Start(t.Context(), shell(name, script), discard()); err != nil {
 			t.Fatal(err)
 		}
 		all.Go(func() {
@@ -192,7 +192,7 @@ func TestChildIsNotProtected(t *testing.T) {
 	}
 	t.Cleanup(func() { os.WriteFile(own, was, 0) })
 	table, ctx := reaping(t)
-	p, err := table.Start(shell("child", "sleep 30"), discard())
+	p, err := table.Start(t.Context(), shell("child", "sleep 30"), discard())
 	if err != nil {
 		t.Fatal(err)
 	}

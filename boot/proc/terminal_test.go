@@ -31,7 +31,7 @@ func TestTerminal(t *testing.T) {
 	var log buffer
 	spec := shell("tty", `trap 'echo interrupted; exit 3' INT; test -t 0 && test -t 2 && stty size; while read line; do echo "got $line"; stty size; done`)
 	spec.Terminal = true
-	if _, err := table.Start(spec, Output{Stdout: log.read}); err != nil {
+	if _, err := table.Start(t.Context(), spec, Output{Stdout: log.read}); err != nil {
 		t.Fatal(err)
 	}
 	target := Target{Name: "tty", Incarnation: 1}
@@ -70,7 +70,7 @@ func TestTypeIsBounded(t *testing.T) {
 	table, ctx := reaping(t)
 	spec := shell("deaf", `stty raw -echo; echo ready; exec sleep 60`)
 	spec.Terminal = true
-	if _, err := table.Start(spec, discard()); err != nil {
+	if _, err := table.Start(t.Context(), spec, discard()); err != nil {
 		t.Fatal(err)
 	}
 	target := Target{Name: "deaf", Incarnation: 1}

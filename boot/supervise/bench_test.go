@@ -179,8 +179,8 @@ func benchInit(t *testing.T, ctx context.Context) *proc.Client {
 	go table.Reap(ctx, sigchld)
 	read := func(r io.Reader) { _, _ = io.Copy(io.Discard, r) }
 	ops := map[string]proc.Handler{
-		proc.OpStart: proc.Handle(func(_ context.Context, spec proc.Spec) (proc.Process, error) {
-			return table.Start(spec, proc.Output{Stdout: read, Stderr: read})
+		proc.OpStart: proc.Handle(func(ctx context.Context, spec proc.Spec) (proc.Process, error) {
+			return table.Start(ctx, spec, proc.Output{Stdout: read, Stderr: read})
 		}),
 		proc.OpSignal: proc.Handle(func(_ context.Context, to proc.Target) (proc.Nothing, error) {
 			return proc.Nothing{}, table.Signal(to.Name, to.Incarnation, to.Signal)
