@@ -2,7 +2,13 @@ package boot
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"reveille/boot/monitor"
 	"reveille/boot/proc"
@@ -25,13 +31,35 @@ func (n *Node) services(ctx context.Context) error {
 	return nil
 }
 
-// servicesDir has what an agent after this one must know of the services.
+// servicesDir has what an agent after this one must know of the services. It is
+// a file system of its own, lest a service that fills /run keeps it from being
+// written.
 const servicesDir = "/run/reveille/services"
+
+func mountServicesDir() error {
+	if err := os.MkdirAll(servicesDir, 0o700); err != nil {
+		return err
+	}
+	var at, above unix.Stat_t
+	if err := errors.Join(unix.Stat(servicesDir, &at), unix.Stat(filepath.Dir(servicesDir), &above)); err != nil {
+		return err
+	}
+	if at.Dev != above.Dev {
+		return nil // by an agent before this one
+	}
+	if err := unix.Mount("services", servicesDir, "tmpfs", unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_NOSUID, "mode=0700,size=64m"); err != nil {
+		return fmt.Errorf("mount %s: %w", servicesDir, err)
+	}
+	return nil
+}
 
 // superviseServices keeps the services as they are desired, until ctx ends.
 func (n *Node) superviseServices(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
+	if err := mountServicesDir(); err != nil {
+		n.logger("services").Warn(err.Error() + ", going on: a service that fills /run keeps others from being started")
+	}
 	s := supervise.New(supervise.Config{
 		Init: n.init, Boot: n.bootID, Now: uptime, Dir: servicesDir, Log: n.logger("services"),
 		Cgroups: supervise.Cgroups{Root: "/sys/fs/cgroup"},
@@ -68,6 +96,7 @@ func (n *Node) servicesChanged() { n.track.Touch() }
 
 // watchService has a monitor look at an incarnation.
 func (n *Node) watchService(ctx context.Context, w supervise.Watched, tell func(service.Report)) error {
+	n.endProbe(ctx, w)
 	witness := monitor.NewProcesses(w.PID, w.Cgroup)
 	defer witness.Close()
 	return monitor.Watch(ctx, monitor.Target{

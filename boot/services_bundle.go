@@ -18,7 +18,7 @@ const logOfDeath = 1000
 // bundleService hands init a record of a death, and init keeps it, through
 // crashes of the agent and of the machine, until the cluster has it.
 func (n *Node) bundleService(ctx context.Context, d supervise.Death) error {
-	core, about := coreOf(d.Ref, d.Service.Core.Limit)
+	core, about := coreOf(d.Ref)
 	record := serviceRecord(d, about)
 	record.Dmesg = core
 	record.Node, record.Build, record.BootID = n.params.Name, n.build.ID, n.bootID

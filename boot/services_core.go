@@ -30,7 +30,7 @@ func wantCore(ref service.Ref, limit uint64) error {
 
 // coreOf is the core that an incarnation left, as a record has it, and a line
 // about it; both are empty if it left none.
-func coreOf(ref service.Ref, limit uint64) (packed []byte, text string) {
+func coreOf(ref service.Ref) (packed []byte, text string) {
 	f, err := os.Open(coreFile(ref, "core"))
 	if err != nil {
 		return nil, "" // none was wanted, or it did not crash
@@ -41,7 +41,7 @@ func coreOf(ref service.Ref, limit uint64) (packed []byte, text string) {
 		return nil, "core: " + err.Error()
 	}
 	text = fmt.Sprintf("core: %d bytes", info.Size())
-	if uint64(info.Size()) >= limit {
+	if _, err := os.Stat(coreFile(ref, "cut")); err == nil {
 		text += ", cut there"
 	}
 	packed, taken, err := crash.PackCore(f)
@@ -53,7 +53,7 @@ func coreOf(ref service.Ref, limit uint64) (packed []byte, text string) {
 
 // dropCore gives the memory back.
 func dropCore(ref service.Ref) error {
-	for _, kind := range []string{"limit", "core"} {
+	for _, kind := range []string{"limit", "core", "cut"} {
 		if err := os.Remove(coreFile(ref, kind)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove core: %w", err)
 		}

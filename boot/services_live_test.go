@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,8 +62,9 @@ func TestServices(t *testing.T) {
 // agentLife is one life of the agent, as far as services go.
 type agentLife struct {
 	*testing.T
-	node *Node
-	s    *supervise.Supervisor
+	node   *Node
+	s      *supervise.Supervisor
+	toInit io.Closer
 }
 
 // live begins a life over a process table that outlives it, as init's does.
@@ -81,15 +83,15 @@ func live(t *testing.T, ctx context.Context, table *proc.Table, dir string, bund
 	})
 	n.supervisor.Store(s)
 	go func() { _ = s.Run(ctx) }() // ends with ctx
-	return &agentLife{t, n, s}
+	return &agentLife{t, n, s, ours}
 }
 
 // tableOperations is what init serves of its table.
 func tableOperations(table *proc.Table) map[string]proc.Handler {
 	discard := func(r io.Reader) { _, _ = io.Copy(io.Discard, r) } // the end is its end
 	return map[string]proc.Handler{
-		proc.OpStart: proc.Handle(func(_ context.Context, s proc.Spec) (proc.Process, error) {
-			return table.Start(s, proc.Output{Stdout: discard, Stderr: discard})
+		proc.OpStart: proc.Handle(func(ctx context.Context, s proc.Spec) (proc.Process, error) {
+			return table.Start(ctx, s, proc.Output{Stdout: discard, Stderr: discard})
 		}),
 		proc.OpSignal: proc.Handle(func(_ context.Context, q proc.Target) (proc.Nothing, error) {
 			return proc.Nothing{}, table.Signal(q.Name, q.Incarnation, q.Signal)
@@ -135,7 +137,7 @@ func inside(t *testing.T) {
 
 	wishes := []supervise.Wish{
 		server(t, "killed", 8081), server(t, "again", 8082, "--restarter"), server(t, "late", 8083), server(t, "forgot", 8084),
-		server(t, "tty", 8085), server(t, "apart", 8086), server(t, "notifies", 8087), server(t, "checked", 8088),
+		server(t, "tty", 8085), server(t, "apart", 8086), server(t, "notifies", 8087), server(t, "checked", 8088), server(t, "slow", 8089),
 	}
 	wishes[4].Terminal = true
 	wishes[5].Namespaces = []string{"net", "mount"}
@@ -143,6 +145,8 @@ func inside(t *testing.T) {
 	wishes[6].Alive = &service.Probe{Notify: true, Interval: time.Second, Failures: 2, Deadline: time.Minute}
 	wishes[7].Ready = &service.Probe{Exec: []string{"/bin/true"}, Interval: time.Second, Timeout: 10 * time.Second}
 	wishes[7].Alive = &service.Probe{Exec: []string{"/bin/sh", "-c", "exit 3"}, Interval: time.Second, Timeout: 10 * time.Second, Failures: 2}
+	hangs := filepath.Join(t.TempDir(), "hangs") // while it is there
+	wishes[8].Alive = &service.Probe{Exec: []string{"/bin/sh", "-c", "while [ -e " + hangs + " ]; do sleep 0.1; done"}, Interval: 100 * time.Millisecond, Timeout: time.Minute, Failures: 3, Deadline: time.Minute}
 
 	first, die := context.WithCancel(ctx)
 	a := live(t, first, table, dir, bundles)
@@ -185,6 +189,11 @@ func inside(t *testing.T) {
 			t.Errorf("it began at %s, init says %s: who attaches would miss its first lines", s.Started, p.Started)
 		}
 	}
+	if err := os.WriteFile(hangs, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stuck := a.probes(table, "slow", func(row proc.Process) bool { return row.Started < uptime()-300*time.Millisecond })
+	a.toInit.Close() // the killed say nothing more
 	die()
 	put(t, 8084, "/fault?kind=424")
 	b := live(t, ctx, table, dir, bundles)
@@ -194,8 +203,14 @@ func inside(t *testing.T) {
 	if after := pids(table); after["late"] != before["late"] || after["tty"] != before["tty"] {
 		t.Errorf("adopted %v, before %v", after, before)
 	}
+	b.probes(table, "slow", func(row proc.Process) bool { return row.PID != stuck.PID }) // which nobody would have ended
+	if err := os.Remove(hangs); err != nil {
+		t.Fatal(err)
+	}
+	b.await("slow", func(s supervise.Status) bool { return s.Verdict == service.Alive && s.Reason == "" })
+	b.unkept(ctx, table, wishes[2])
 	b.desire(nil)
-	for _, name := range []string{"late", "tty", "apart"} {
+	for _, name := range []string{"late", "tty", "apart", "slow"} {
 		b.await(name, func(s supervise.Status) bool { return s.Service == "" })
 	}
 	if left, err := os.ReadDir(ownCgroups + "/services"); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.IsDir() }) {
@@ -210,6 +225,38 @@ func inside(t *testing.T) {
 			t.Errorf("%d bundles of %s", counted[name], name)
 		}
 	}
+}
+
+// unkept wants an agent that can keep nothing, and so knows of nothing, to start
+// nothing and to leave alone what runs.
+func (a *agentLife) unkept(ctx context.Context, table *proc.Table, w supervise.Wish) {
+	a.Helper()
+	before := pids(table)[w.Name]
+	ctx, die := context.WithCancel(ctx)
+	defer die()
+	c := live(a.T, ctx, table, "/proc/nowhere", make(chan supervise.Death, 100))
+	c.desire([]supervise.Wish{w})
+	s := c.await(w.Name, func(s supervise.Status) bool { return s.State == supervise.Failed })
+	if want := "keep " + w.Name + "#2: "; !strings.HasPrefix(s.Reason, want) {
+		a.Errorf("%s, want %s...", s.Reason, want)
+	}
+	if after := pids(table)[w.Name]; after == 0 || after != before {
+		a.Errorf("%s was pid %d and is %d", w.Name, before, after)
+	}
+}
+
+// probes waits for a probe of a service that is as it should be.
+func (a *agentLife) probes(table *proc.Table, name string, ok func(proc.Process) bool) proc.Process {
+	a.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for _, row := range table.List() {
+			if row.Name == name+"/probe" && row.Running() && ok(row) {
+				return row
+			}
+		}
+	}
+	a.Fatalf("no such probe of %s in %+v", name, table.List())
+	return proc.Process{}
 }
 
 func executable(t *testing.T) string {

@@ -68,6 +68,9 @@ func keepCore(dir, incarnation string, dump io.Reader, room int64) error {
 		return err
 	}
 	_, err = io.Copy(f, io.LimitReader(dump, max(limit, 0)))
+	if n, _ := io.ReadFull(dump, make([]byte, 1)); n > 0 {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, incarnation+".cut"), nil, 0o600))
+	}
 	return errors.Join(err, f.Close())
 }
 

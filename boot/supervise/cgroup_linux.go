@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"reveille/boot/proc"
 	"reveille/boot/service"
 )
 
@@ -190,8 +191,12 @@ func (c Cgroups) events(ref service.Ref, file string) (all []event) {
 	return all
 }
 
-// OutOfMemory words that the OOM killer struck in there, empty if it did not.
-func (c Cgroups) OutOfMemory(ref service.Ref, limits service.Limits) string {
+// OutOfMemory words that an exit was the OOM killer's doing, empty if it was
+// not: what it killed in there may have been another process, long ago.
+func (c Cgroups) OutOfMemory(ref service.Ref, exit proc.Exit, limits service.Limits) string {
+	if exit.Signal != int(unix.SIGKILL) {
+		return ""
+	}
 	counts := map[string]uint64{}
 	for _, e := range c.events(ref, "memory.events") {
 		counts[e.name] = e.count

@@ -97,7 +97,7 @@ func (u *unit) final() State {
 }
 
 func (m *Machine) start(u *unit, now time.Duration) {
-	u.Incarnation++
+	u.Incarnation = max(u.Incarnation, m.taken[u.Service]) + 1
 	u.Generation = u.wish.Generation
 	u.Run, u.Starts = u.wish.Service, u.wish.Starts
 	u.Ready, u.Unknown, u.Instances, u.Told, u.Started = false, "", nil, service.Report{}, 0

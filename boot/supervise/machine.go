@@ -29,8 +29,9 @@ type Wish struct {
 type Machine struct {
 	boot    string
 	units   map[string]*unit
-	order   []*unit // the same, by name
-	desired bool    // wishes are known: until then nothing is stopped for want of one
+	order   []*unit           // the same, by name
+	desired bool              // wishes are known: until then nothing is stopped for want of one
+	taken   map[string]uint64 // incarnations that init knew at first, the last by name
 	acts    []Action
 }
 
@@ -92,7 +93,9 @@ type Remains struct {
 }
 
 // NewMachine knows no service.
-func NewMachine(boot string) *Machine { return &Machine{boot: boot, units: map[string]*unit{}} }
+func NewMachine(boot string) *Machine {
+	return &Machine{boot: boot, units: map[string]*unit{}, taken: map[string]uint64{}}
+}
 
 // Desired replaces all wishes.
 func (m *Machine) Desired(now time.Duration, wishes []Wish) []Action {

@@ -138,7 +138,7 @@ func (w *world) crash() {
 		rows = append(rows, p)
 	}
 	w.m = NewMachine("boot")
-	w.do(w.m.Adopt(w.now, values(w.kept), rows, func(Kept) string { return "" }))
+	w.do(w.m.Adopt(w.now, values(w.kept), rows, func(Kept, proc.Exit) string { return "" }))
 	w.desire()
 	w.pass(0)
 	for _, ref := range refs(w.exits) {
@@ -502,6 +502,31 @@ func TestLeftBehind(t *testing.T) {
 	s.crash()
 	s.calm()
 	s.is("daemon", Backoff, "exit status 0, and left 1 process behind, which were killed")
+}
+
+// TestUnknownIncarnation: what runs and was not kept is left alone, and its
+// number, under which its cgroup is, is not used again.
+func TestUnknownIncarnation(t *testing.T) {
+	m := NewMachine("boot")
+	m.Adopt(0, nil, []proc.Process{{Spec: proc.Spec{Name: "vm", Incarnation: 3}, PID: 7}}, nil)
+	for _, a := range m.Desired(0, []Wish{wish("vm", service.Never)}) {
+		if a.Ref.Incarnation != 4 {
+			t.Errorf("%s", a)
+		}
+	}
+	if got := m.units["vm"].State; got != Starting { // init refuses it
+		t.Errorf("it is %s", got)
+	}
+}
+
+// TestVerdictEndsWithTheMonitor: nobody says that the dead are alive.
+func TestVerdictEndsWithTheMonitor(t *testing.T) {
+	s := tell(t, wish("vm", service.Never))
+	s.do(s.m.Report(s.now, service.Report{Ref: s.ref("vm"), Verdict: service.Alive}))
+	s.exit("vm", proc.Exit{Code: -1, Signal: 9})
+	if st := s.m.Status()[0]; st.State != Failed || st.Verdict != "" {
+		t.Errorf("%s, %q", st.State, st.Verdict)
+	}
 }
 
 func TestChangedDefinition(t *testing.T) {

@@ -52,6 +52,7 @@ func ProbeSpec(w Watched, argv []string) proc.Spec {
 	spec.Name += "/probe" // no service has such a name
 	spec.Path, spec.Argv = argv[0], argv
 	spec.Terminal, spec.Notify = false, false
+	spec.Setup.Core = false // there is room for one, and it is the service's
 	spec.Setup.Cgroup, spec.Setup.Join, spec.Setup.Namespaces = w.Cgroup, w.PID, nil
 	return spec
 }

@@ -67,7 +67,10 @@ func (m *Machine) Status() (all []Status) {
 		}
 		s := Status{
 			Ref: u.Ref, State: u.State, Ready: u.Ready && u.State == Running, Enabled: u.wanted(), Since: u.Since, Started: u.Started, Terminal: u.Run.Terminal, Next: u.Until,
-			Reason: u.tell(), Verdict: u.Told.Verdict, Instances: u.Instances,
+			Reason: u.tell(), Instances: u.Instances,
+		}
+		if u.State == Running || u.Told.Verdict == service.Gone { // else nobody looks any more
+			s.Verdict = u.Told.Verdict
 		}
 		if u.State == Waiting {
 			s.Needs = u.needs

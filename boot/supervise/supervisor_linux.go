@@ -126,7 +126,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.pids[s.refOf(p)] = p.PID
 	}
 	s.turn(ctx, func(now time.Duration) []Action {
-		return s.machine.Adopt(now, kept, rows, func(k Kept) string { return s.Cgroups.OutOfMemory(k.Ref, k.Run.Limits) })
+		return s.machine.Adopt(now, kept, rows, func(k Kept, exit proc.Exit) string { return s.Cgroups.OutOfMemory(k.Ref, exit, k.Run.Limits) })
 	})
 	go func() { end(s.hearExits(ctx)) }()
 	for {
@@ -160,12 +160,19 @@ func (s *Supervisor) turn(ctx context.Context, event func(time.Duration) []Actio
 	acts := event(s.Now())
 	changed := s.machine.Changed()
 	s.mu.Unlock()
+	unkept := map[service.Ref]error{}
 	for _, k := range changed {
 		if err := s.keeper.put(k); err != nil {
 			s.Log.Error(err.Error() + "; an agent after this one will not know of it")
+			unkept[k.Ref] = err
 		}
 	}
 	for _, a := range acts {
+		if err := unkept[a.Ref]; err != nil && a.Verb == Start {
+			// The next agent would take what runs for somebody else's.
+			go s.startFailed(ctx, a.Ref, err)
+			continue
+		}
 		s.act(ctx, a)
 	}
 	if len(changed) > 0 {
@@ -228,12 +235,19 @@ func (s *Supervisor) cancelStart(ref service.Ref) {
 
 func (s *Supervisor) start(ctx context.Context, a Action) {
 	p, err := s.started(ctx, a)
+	if err != nil {
+		s.startFailed(ctx, a.Ref, err)
+		return
+	}
 	_ = s.tell(context.WithoutCancel(ctx), func(now time.Duration) []Action { // the next agent looks by itself
-		if err != nil {
-			return s.machine.StartFailed(now, a.Ref, err.Error())
-		}
 		s.pids[a.Ref] = p.PID
 		return s.machine.Started(now, a.Ref, p.Started)
+	})
+}
+
+func (s *Supervisor) startFailed(ctx context.Context, ref service.Ref, err error) {
+	_ = s.tell(context.WithoutCancel(ctx), func(now time.Duration) []Action { // the next agent looks by itself
+		return s.machine.StartFailed(now, ref, err.Error())
 	})
 }
 
@@ -307,7 +321,7 @@ func (s *Supervisor) hearExits(ctx context.Context) error {
 		for _, p := range found.Rows {
 			ref, exit := s.refOf(p), *p.Exit
 			err := s.tell(ctx, func(now time.Duration) []Action {
-				return s.machine.Exited(now, ref, exit, s.Cgroups.OutOfMemory(ref, s.machine.limits(ref)))
+				return s.machine.Exited(now, ref, exit, s.Cgroups.OutOfMemory(ref, exit, s.machine.limits(ref)))
 			})
 			if err != nil {
 				return err
