@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/service"
 	"reveille/boot/supervise"
 )
 
@@ -55,13 +56,22 @@ func serviceRow(st supervise.Status, now time.Duration) *clusterv1.ServiceStatus
 			row.MoreInstances = uint32(len(st.Instances) - i)
 			break
 		}
-		state := inst.State
-		if st.State != supervise.Running {
-			state = "gone" // whatever it was, it was in the memory of a process that is dead
-		}
-		row.Instances = append(row.Instances, &clusterv1.ServiceInstance{Id: inst.ID, Generation: inst.Generation, State: state})
+		row.Instances = append(row.Instances, &clusterv1.ServiceInstance{Id: inst.ID, Generation: inst.Generation, State: instanceState(st, inst)})
 	}
 	return row
+}
+
+// instanceState is what can be said of an instance. Whoever hears that it is
+// gone may start it elsewhere, so that is said only of what was in the memory of
+// a process that is dead.
+func instanceState(st supervise.Status, i service.Instance) string {
+	switch {
+	case st.State == supervise.Running, st.State == supervise.Stopping && st.Verdict != service.Gone:
+		return i.State
+	case st.State == supervise.Stopping: // it is being killed, and may resist
+		return "unknown"
+	}
+	return "gone"
 }
 
 // shownServices bounds how many services a line names.
