@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reveille/boot/identity"
+	"reveille/boot/proc"
 	"reveille/boot/state"
 	"reveille/tpm"
 )
@@ -49,7 +50,9 @@ func (n *Node) config(ctx context.Context) error {
 	if err := n.useIdentity(c); err != nil {
 		return err
 	}
-	n.recallServices(c.Services)
+	if err := n.recallServices(ctx, c.Services); err != nil {
+		return err
+	}
 	n.keep(ctx, "nodeapi", n.serveAPI)
 	return n.notBefore(c.ClusterTime, "the last time the cluster told")
 }
@@ -92,7 +95,7 @@ func (n *Node) findVault(ctx context.Context) error {
 func (n *Node) recall(ctx context.Context) (state.Config, error) {
 	log := n.logger("config")
 	n.track.Does("config", "unsealing the stored config")
-	left, err := n.init.Kept(ctx)
+	left, err := n.init.Kept(ctx, proc.KeptConfig)
 	if err != nil {
 		return state.Config{}, err
 	}
@@ -147,7 +150,7 @@ func (n *Node) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.init.Keep(ctx, left)
+	return n.init.Keep(ctx, proc.KeptConfig, left)
 }
 
 // change stores the config with one change. Changes are made one after the

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/proc"
 	"reveille/boot/service"
 	"reveille/boot/state"
 	"reveille/netcfg"
@@ -92,10 +93,17 @@ func definitions(own service.Definitions, d *clusterv1.DesiredServices) (service
 	return defined, err
 }
 
-// recallServices takes node.yaml's services, and those that the cluster gave
-// in an earlier boot. What cannot be read of the latter is said, and asked for
-// again when the node has joined.
-func (n *Node) recallServices(packed state.Secret) {
+// recallServices takes node.yaml's services, and those that the cluster gave an
+// agent before this one or in an earlier boot. What cannot be read of the latter
+// is said, and asked for again when the node has joined.
+func (n *Node) recallServices(ctx context.Context, packed state.Secret) error {
+	left, err := n.init.Kept(ctx, proc.KeptServices)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		packed = left
+	}
 	d := new(clusterv1.DesiredServices)
 	plain, err := service.Unpack(packed)
 	if len(packed) == 0 {
@@ -113,10 +121,12 @@ func (n *Node) recallServices(packed state.Secret) {
 		next, d = service.Desired{Definitions: n.params.Services}, new(clusterv1.DesiredServices)
 	}
 	n.desired.set(next, d.GetGeneration(), nil)
+	return nil
 }
 
-// keepServices takes over what the cluster wants run from now on. It is stored
-// first, so that a boot without a controller starts the same.
+// keepServices takes over what the cluster wants run from now on. It is left
+// with init and stored first, so that the next agent goes on with it even if it
+// cannot be stored, and a boot without a controller starts the same.
 func (n *Node) keepServices(ctx context.Context, d *clusterv1.DesiredServices) {
 	log := n.logger("services")
 	next, err := withOwn(n.params.Services, d)
@@ -147,5 +157,8 @@ func (n *Node) storeServices(ctx context.Context, d *clusterv1.DesiredServices) 
 	if err != nil {
 		return err
 	}
-	return n.change(ctx, func(c *state.Config) { c.Services = packed })
+	return errors.Join(
+		n.init.Keep(ctx, proc.KeptServices, packed),
+		n.change(ctx, func(c *state.Config) { c.Services = packed }),
+	)
 }

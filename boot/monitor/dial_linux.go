@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -16,13 +15,35 @@ import (
 // path, in its network for an address.
 func (m *monitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s := m.target.Service
-	if network == "unix" && (s.Payload != "" || slices.Contains(s.Namespaces, "mount")) {
-		address = filepath.Join(fmt.Sprintf("/proc/%d/root", m.target.PID), address)
+	if network == "unix" {
+		root := "/"
+		if s.Payload != "" || slices.Contains(s.Namespaces, "mount") {
+			root = fmt.Sprintf("/proc/%d/root", m.target.PID)
+		}
+		return dialUnder(ctx, root, address)
 	}
 	if network == "tcp" && slices.Contains(s.Namespaces, "net") {
 		return dialIn(ctx, fmt.Sprintf("/proc/%d/ns/net", m.target.PID), network, address)
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// dialUnder connects to a socket as who has this root finds it: its links lead
+// nowhere else (openat2(2), RESOLVE_IN_ROOT). However long the path, it fits
+// into a socket's address as what it was opened as.
+func dialUnder(ctx context.Context, root, path string) (net.Conn, error) {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", root, err)
+	}
+	defer unix.Close(dir)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	socket, err := unix.Openat2(dir, path, &how)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	defer unix.Close(socket)
+	return new(net.Dialer).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", socket))
 }
 
 // dialIn connects from another network namespace. A thread that has entered one

@@ -65,6 +65,7 @@ func (m *monitor) followNotices(ctx context.Context) {
 		m.heard.take(n, time.Now())
 		last = n
 		m.hint()
+		sleep(ctx, leastDelay) // it may say something all the time
 	}
 }
 

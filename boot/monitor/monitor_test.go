@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,6 +256,60 @@ func hears(t Target) (Target, chan<- Notice) {
 		}
 	}
 	return t, news
+}
+
+// One that says something all the time is heard four times a second.
+func TestNoticesDoNotMakeAHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		chatty := target(&service.Probe{Notify: true, Interval: time.Second})
+		chatty.Witness = sight(runs())
+		chatty.Notices = func(_ context.Context, after uint64) (Notice, error) {
+			asked.Add(1)
+			return Notice{Seq: after + 1, Beats: after + 1}, nil
+		}
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+		defer end()
+		w := watch(chatty, nil)
+		_ = w.run(ctx) // until it ends
+		if r, _ := w.last(); asked.Load() > 41 || r.Verdict != service.Alive {
+			t.Errorf("asked %d times in 10 s: %+v", asked.Load(), r)
+		}
+	})
+}
+
+// A service's socket is found as the service itself finds it.
+func TestSocketsInARoot(t *testing.T) {
+	root := t.TempDir()
+	long := strings.Repeat("/a-folder", 15)
+	for _, dir := range []string{"run", "var", long} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	l, err := net.Listen("unix", "run/x.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Link("run/x.sock", filepath.Join(root, long, "y.sock")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/run/x.sock", "/var/run/x.sock", long + "/y.sock"} {
+		conn, err := dialUnder(t.Context(), root, path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		conn.Close()
+	}
+	if _, err := dialUnder(t.Context(), root, "/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a socket that is not there: %v", err)
+	}
 }
 
 // A service that never says that it is ready may be silent until its first

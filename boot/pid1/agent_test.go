@@ -44,8 +44,8 @@ func runFakeAgent() {
 		}
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "secret":
-		init.Keep(context.Background(), []byte("a-secret-to-keep"))
-		if got, err := init.Kept(context.Background()); err != nil || string(got) != "a-secret-to-keep" {
+		init.Keep(context.Background(), proc.KeptConfig, []byte("a-secret-to-keep"))
+		if got, err := init.Kept(context.Background(), proc.KeptConfig); err != nil || string(got) != "a-secret-to-keep" {
 			say(fmt.Sprintf("kept %q, %v", got, err))
 		}
 		say("gave a secret away")
@@ -197,10 +197,10 @@ func TestSecretStaysKept(t *testing.T) {
 	if log := wholeLog(i); strings.Contains(log, "a-secret") {
 		t.Errorf("the secret is in the log:\n%s", log)
 	}
-	if string(i.kept) != "a-secret-to-keep" {
+	if string(i.kept[proc.KeptConfig]) != "a-secret-to-keep" {
 		t.Error("the secret is not kept")
 	}
-	if _, err := i.keep(ctx, proc.Kept{Data: make([]byte, proc.MaxKept+1)}); err == nil {
+	if _, err := i.keep(ctx, proc.Kept{Slot: proc.KeptServices, Data: make([]byte, proc.MaxKept+1)}); err == nil {
 		t.Error("kept more than the bound")
 	}
 }

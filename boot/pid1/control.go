@@ -55,10 +55,7 @@ func (i *Init) startService(ctx context.Context, spec proc.Spec) (proc.Process, 
 	}
 	origin := serviceOrigin(spec.Name)
 	i.screens.SetThreshold(origin, console.Never)
-	read := i.bounded(origin, spec.LogRate, spec.LogBurst)
-	p, err := i.table.Start(ctx, spec, proc.Output{Stdout: read, Stderr: read, Status: func(text string) {
-		i.log.Append(origin, console.Info, "status: "+text)
-	}})
+	p, err := i.table.Start(ctx, spec, i.bounded(origin, spec.LogRate, spec.LogBurst))
 	if err != nil && ctx.Err() != nil { // the agent that asked is dead
 		i.log.Append(origin, console.Error, err.Error())
 	}
@@ -126,16 +123,19 @@ func (i *Init) keep(_ context.Context, k proc.Kept) (proc.Nothing, error) {
 	if len(k.Data) > proc.MaxKept {
 		return proc.Nothing{}, fmt.Errorf("keep %d bytes: the limit is %d", len(k.Data), proc.MaxKept)
 	}
+	if k.Slot != proc.KeptConfig && k.Slot != proc.KeptServices {
+		return proc.Nothing{}, fmt.Errorf("keep: unknown slot %q", k.Slot)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.kept = slices.Clone(k.Data)
+	i.kept[k.Slot] = slices.Clone(k.Data)
 	return proc.Nothing{}, nil
 }
 
-func (i *Init) giveKept(context.Context, proc.Nothing) (proc.Kept, error) {
+func (i *Init) giveKept(_ context.Context, k proc.Kept) (proc.Kept, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return proc.Kept{Data: slices.Clone(i.kept)}, nil
+	return proc.Kept{Data: slices.Clone(i.kept[k.Slot])}, nil
 }
 
 // readLog answers one page; with Wait it holds the answer until there is one.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"reveille/boot/proc"
 	"reveille/console"
 )
 
@@ -94,17 +95,23 @@ func (r *limitedReader) Read(p []byte) (int, error) {
 	}
 }
 
-// bounded reads a service's output into the log as far as its limit goes.
-func (i *Init) bounded(origin string, rate, burst uint64) func(io.Reader) {
+// bounded takes what a service says into the log as far as its limit goes.
+func (i *Init) bounded(origin string, rate, burst uint64) proc.Output {
 	read := i.lines(origin)
+	status := func(text string) { i.log.Append(origin, console.Info, "status: "+text) }
 	if rate == 0 {
-		return read
+		return proc.Output{Stdout: read, Stderr: read, Status: status}
 	}
 	limit := newLogLimit(rate, burst, console.BootTime, func(dropped uint64) {
 		i.log.Append(origin, console.Warn, fmt.Sprintf("-- %d bytes not kept: more than %d bytes a second --", dropped, rate))
 	})
-	return func(r io.Reader) {
+	limited := func(r io.Reader) {
 		read(&limitedReader{from: r, limit: limit})
 		limit.flush()
 	}
+	return proc.Output{Stdout: limited, Stderr: limited, Status: func(text string) {
+		if limit.take(len(text)) {
+			status(text)
+		}
+	}}
 }

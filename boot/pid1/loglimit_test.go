@@ -30,3 +30,15 @@ func TestLogLimit(t *testing.T) {
 		t.Errorf("told of %d bytes", dropped)
 	}
 }
+
+// What a service says of its status is as limited as what it writes.
+func TestStatusIsLimited(t *testing.T) {
+	i := newInit(Options{})
+	out := i.bounded("svc/x", 100, 0)
+	for range 1000 {
+		out.Status("busy, busy, busy")
+	}
+	if n := strings.Count(wholeLog(i), "status: busy"); n == 0 || n > 10 {
+		t.Errorf("%d of 1000 are in the log", n)
+	}
+}

@@ -61,9 +61,9 @@ type Init struct {
 	agentBegun time.Time // when the agent was started
 	agentDown  string    // why no agent runs, and when one will
 	crashes    proc.Crashes
-	crashed    []string // the summary of the last of them
-	ending     string   // why the machine stops
-	kept       []byte   // a secret of the agent's: never logged
+	crashed    []string             // the summary of the last of them
+	ending     string               // why the machine stops
+	kept       map[proc.Slot][]byte // secrets of the agent's: never logged
 }
 
 func newInit(o Options) *Init {
@@ -78,6 +78,7 @@ func newInit(o Options) *Init {
 		dumpGrace: dumpGrace,
 		sysctl:    setting.apply,
 		begun:     time.Now(),
+		kept:      map[proc.Slot][]byte{},
 	}
 	i.heard, i.agentBegun = i.begun, i.begun
 	i.newest = i.log.Newest(console.Warn, keptRecent)

@@ -306,7 +306,7 @@ func TestFullDiskIsSaidOnce(t *testing.T) {
 func TestRecordHasTheLogAndNoSecret(t *testing.T) {
 	i := newInit(Options{BuildID: "test"})
 	defer i.screens.Close(context.Background())
-	if _, err := i.keep(t.Context(), proc.Kept{Data: []byte("the-kept-secret")}); err != nil {
+	if _, err := i.keep(t.Context(), proc.Kept{Slot: proc.KeptServices, Data: []byte("the-kept-secret")}); err != nil {
 		t.Fatal(err)
 	}
 	i.log.Append("kernel", console.Info, "Kernel command line: quiet reveille.node=dGhlLXRpY2tldA== panic=-1")

@@ -140,8 +140,18 @@ const MaxKept = 256 << 10
 // config, which the TPM gives out only once a boot. init never looks into it,
 // and it never reaches the log.
 type Kept struct {
+	Slot Slot   `json:"slot"`
 	Data []byte `json:"data"`
 }
+
+// Slot is one of the things that are kept, each in place of what was there.
+type Slot string
+
+// The slots.
+const (
+	KeptConfig   Slot = "config"   // that was opened
+	KeptServices Slot = "services" // that the cluster wants, in force, stored or not
+)
 
 // Client is the agent's side of the control socket. Its methods are safe for
 // concurrent use and fail with ErrInitGone when init closed the socket.
@@ -195,14 +205,14 @@ func (c *Client) Restart(ctx context.Context, r Restart) error {
 	return c.c.call(ctx, OpRestart, r, &Nothing{})
 }
 
-// Keep leaves data with init, in place of what was left before.
-func (c *Client) Keep(ctx context.Context, data []byte) error {
-	return c.c.call(ctx, OpKeep, Kept{data}, &Nothing{})
+// Keep leaves data with init, in place of what was in the slot before.
+func (c *Client) Keep(ctx context.Context, slot Slot, data []byte) error {
+	return c.c.call(ctx, OpKeep, Kept{slot, data}, &Nothing{})
 }
 
 // Kept returns what the agent before this one left; nil when it left nothing.
-func (c *Client) Kept(ctx context.Context) ([]byte, error) {
-	k, err := reply[Kept](ctx, c, OpKept, Nothing{})
+func (c *Client) Kept(ctx context.Context, slot Slot) ([]byte, error) {
+	k, err := reply[Kept](ctx, c, OpKept, Kept{Slot: slot})
 	return k.Data, err
 }
 

@@ -86,7 +86,7 @@ func TestMarkupFitsAFrame(t *testing.T) {
 	if err != nil || page.Records[0].Text != text {
 		t.Errorf("markup did not cross: %v", err)
 	}
-	if _, err := client.Kept(t.Context()); err == nil || !strings.Contains(err.Error(), "the limit is") {
+	if _, err := client.Kept(t.Context(), KeptConfig); err == nil || !strings.Contains(err.Error(), "the limit is") {
 		t.Errorf("too much: %v", err)
 	}
 	if _, err := client.Log(t.Context(), LogQuery{}); err != nil {
