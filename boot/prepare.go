@@ -75,14 +75,16 @@ func (n *Node) makeRoot(ctx context.Context, p service.Payload, ref service.Ref)
 	if err := n.payloads.Mount(); err != nil {
 		return "", err
 	}
-	files, err := n.payloads.Unpack(ctx, p)
-	if err != nil {
-		return "", err
-	}
-	if err := payload.Remove(rootDir(ref)); err != nil {
-		return "", err
-	}
-	root, err := payload.Root(files, rootDir(ref))
+	desired, _ := n.desired.Get()
+	n.payloads.Prune(desired.Payloads)
+	var root string
+	err := n.payloads.Use(ctx, p, func(files string) (err error) {
+		if err = payload.Remove(rootDir(ref)); err != nil {
+			return err
+		}
+		root, err = payload.Root(files, rootDir(ref))
+		return err
+	})
 	if err != nil {
 		return "", err
 	}

@@ -59,12 +59,65 @@ func write(t testing.TB, file string, b []byte) string {
 
 func store(t *testing.T) *Store { return &Store{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)} }
 
+func unpack(s *Store, ctx context.Context, p service.Payload) (dir string, err error) {
+	err = s.Use(ctx, p, func(files string) error { dir = files; return nil })
+	return dir, err
+}
+
+// Old payloads make room for new ones, but for what is wanted, is being used, or
+// has a service's root over it.
+func TestPrune(t *testing.T) {
+	s := store(t)
+	var all []service.Payload
+	dirs := map[string]string{}
+	for _, name := range []string{"wanted", "used", "mounted", "old"} {
+		b := archive(t, name+"=1")
+		p := service.Payload{Name: name, Source: write(t, filepath.Join(t.TempDir(), "p"), b), Digest: digestOf(b)}
+		dir, err := unpack(s, t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, dirs[name] = append(all, p), dir
+	}
+	root := t.TempDir()
+	if _, err := Root(dirs["mounted"], root); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := Remove(root); err != nil {
+			t.Error(err)
+		}
+	}()
+	left := func() (names []string) {
+		for name, dir := range dirs {
+			if _, err := os.Stat(dir); err == nil {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	err := s.Use(t.Context(), all[1], func(string) error {
+		s.Prune(all[:1])
+		if got := left(); !slices.Equal(got, []string{"mounted", "used", "wanted"}) {
+			t.Errorf("left %v", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Prune(all[:1]); !slices.Equal(left(), []string{"mounted", "wanted"}) {
+		t.Errorf("left %v", left())
+	}
+}
+
 func TestArchives(t *testing.T) {
 	plain := archive(t, "a=1")
 	for name, b := range map[string][]byte{"tar": plain, "gzip": gz(t, plain), "zstd": zst(t, plain), "trailer": append(slices.Clone(plain), make([]byte, 1<<16)...)} {
 		s := store(t)
 		file := write(t, filepath.Join(t.TempDir(), "p"), b)
-		dir, err := s.Unpack(t.Context(), service.Payload{Name: "p", Source: file, Digest: digestOf(b)})
+		dir, err := unpack(s, t.Context(), service.Payload{Name: "p", Source: file, Digest: digestOf(b)})
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -74,7 +127,7 @@ func TestArchives(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := s.Unpack(t.Context(), service.Payload{Name: "q", Source: file, Digest: digestOf(b)}); err != nil || again != dir {
+		if again, err := unpack(s, t.Context(), service.Payload{Name: "q", Source: file, Digest: digestOf(b)}); err != nil || again != dir {
 			t.Errorf("%s: what is unpacked is not used again: %v", name, err)
 		}
 	}
@@ -100,7 +153,7 @@ func TestWrongArchives(t *testing.T) {
 	} {
 		s := store(t)
 		file := write(t, filepath.Join(t.TempDir(), "p"), tc.text)
-		_, err := s.Unpack(tc.ctx, service.Payload{Name: "p", Source: file, Digest: tc.digest})
+		_, err := unpack(s, tc.ctx, service.Payload{Name: "p", Source: file, Digest: tc.digest})
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "unpack payload p from "+file) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
 		}
@@ -108,7 +161,7 @@ func TestWrongArchives(t *testing.T) {
 			t.Errorf("%s: left %v", name, left)
 		}
 	}
-	if _, err := store(t).Unpack(t.Context(), service.Payload{Name: "p", Source: "/nowhere", Digest: digestOf(nil)}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := unpack(store(t), t.Context(), service.Payload{Name: "p", Source: "/nowhere", Digest: digestOf(nil)}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -149,7 +202,7 @@ func TestLayouts(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		dir, digest := layout(t, index, first, second)
 		s := store(t)
-		got, err := s.Unpack(t.Context(), service.Payload{Name: "p", Source: dir, Digest: digest})
+		got, err := unpack(s, t.Context(), service.Payload{Name: "p", Source: dir, Digest: digest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +213,7 @@ func TestLayouts(t *testing.T) {
 	dir, digest := layout(t, false, first, second)
 	write(t, filepath.Join(dir, "blobs", "sha256", strings.TrimPrefix(digestOf(second), "sha256:")), first)
 	s := store(t)
-	_, err := s.Unpack(t.Context(), service.Payload{Name: "p", Source: dir, Digest: digest})
+	_, err := unpack(s, t.Context(), service.Payload{Name: "p", Source: dir, Digest: digest})
 	if err == nil || !strings.Contains(err.Error(), "layer "+digestOf(second)+": its digest is "+digestOf(first)) {
 		t.Errorf("another layer: got %v", err)
 	}
@@ -178,7 +231,7 @@ func TestUnpackedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if _, err := s.Unpack(t.Context(), p); err != nil {
+			if _, err := unpack(s, t.Context(), p); err != nil {
 				t.Error(err)
 			}
 		})

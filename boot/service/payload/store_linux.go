@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,17 +26,42 @@ type Store struct {
 	Dir string // a file system with owners and links; the state partition is none
 	Log *slog.Logger
 
-	mu   sync.Mutex
-	busy map[string]chan struct{} // by digest: closed when somebody has done with it
+	mu    sync.Mutex
+	busy  map[string]chan struct{} // by digest: closed when somebody has done with it
+	users map[string]int           // by digest: who is at it, and has no root of it yet
 }
 
 // maxManifest is what registries take.
 const maxManifest = 4 << 20
 
-// Unpack returns the folder with a payload's files. Whoever asks for what is
-// being unpacked waits for it, and nobody else does.
-func (s *Store) Unpack(ctx context.Context, p service.Payload) (string, error) {
-	name := strings.TrimPrefix(p.Digest, "sha256:")
+// Use calls use with the folder that has a payload's files. Whoever asks for what
+// is being unpacked waits for it, and nobody else does. The folder stays until
+// use has returned, and as long as it has made a root of it (Root).
+func (s *Store) Use(ctx context.Context, p service.Payload, use func(files string) error) error {
+	name := folderOf(p)
+	s.count(name, 1)
+	defer s.count(name, -1)
+	files, err := s.unpacked(ctx, p, name)
+	if err != nil {
+		return err
+	}
+	return use(files)
+}
+
+func folderOf(p service.Payload) string { return strings.TrimPrefix(p.Digest, "sha256:") }
+
+func (s *Store) count(name string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == nil {
+		s.users = map[string]int{}
+	}
+	if s.users[name] += n; s.users[name] == 0 {
+		delete(s.users, name)
+	}
+}
+
+func (s *Store) unpacked(ctx context.Context, p service.Payload, name string) (string, error) {
 	dir := filepath.Join(s.Dir, name)
 	for {
 		done := s.begin(name)
@@ -60,6 +86,49 @@ func (s *Store) Unpack(ctx context.Context, p service.Payload) (string, error) {
 		return "", fmt.Errorf("unpack payload %s: %w", p.Name, err)
 	}
 	return dir, nil
+}
+
+// Prune removes the payloads that are neither wanted nor in use, to make room.
+// What cannot be removed is told and stays.
+func (s *Store) Prune(wanted []service.Payload) {
+	keep, err := lowerDirs("/proc/self/mountinfo")
+	if err != nil {
+		s.Log.Warn("remove old payloads: " + err.Error() + ", going on")
+		return
+	}
+	for _, p := range wanted {
+		keep = append(keep, filepath.Join(s.Dir, folderOf(p)))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return // it is not mounted yet
+	}
+	for _, e := range entries {
+		dir, name := filepath.Join(s.Dir, e.Name()), strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), ".new")
+		if s.users[name] > 0 || slices.Contains(keep, dir) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			s.Log.Warn("remove old payload: " + err.Error() + ", going on")
+			continue
+		}
+		s.Log.Info("payload removed, nobody wants it any more: digest sha256:" + name)
+	}
+}
+
+// lowerDirs are what the overlays of a mountinfo file lie over (proc(5)).
+func lowerDirs(mountinfo string) (dirs []string, err error) {
+	text, err := os.ReadFile(mountinfo)
+	for line := range strings.Lines(string(text)) {
+		for option := range strings.SplitSeq(line[strings.LastIndexByte(line, ' ')+1:], ",") {
+			if dir, found := strings.CutPrefix(option, "lowerdir="); found {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs, err
 }
 
 // begin returns nil to whoever is to do the work, else what to wait for.
