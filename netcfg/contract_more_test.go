@@ -20,6 +20,12 @@ func addRoute(link string, r Route) Op {
 	return Op{Verb: OpAddRoute, Link: link, Route: r}
 }
 
+// foreign is what an operator did by hand.
+func foreign(op Op) Op {
+	op.Proto = unix.RTPROT_STATIC
+	return op
+}
+
 func addRule(r Rule) Op { return Op{Verb: OpAddRule, Rule: r} }
 
 func net4(s string) netip.Prefix { return netip.MustParsePrefix(s) }

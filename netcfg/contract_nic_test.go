@@ -59,6 +59,14 @@ ethernets:
 	{name: "route of an advertisement", nics: 1, start: steps(ok(up("eth0"), addr("eth0", "fd00:9::1/64")), happens(routeOfRA, "eth0")), want: `
 ethernets: {eth0: {addresses: ["fd00:9::1/64"], routes: [{to: "::/0", via: "fd00:9::fe"}]}}
 `, shows: []string{"eth0 default6 via fd00:9::fe metric 1024", "eth0 foreign default6 via fe80::1 metric 512"}},
+	{name: "somebody's default route of the same metric", nics: 2,
+		start: steps(ok(up("eth1"), addr("eth1", "fd00:8::1/64")), happens(checked, "eth1"),
+			ok(foreign(addRoute("eth1", Route{To: net4("::/0"), Via: netip.MustParseAddr("fd00:8::fe"), Metric: 1024})))), want: `
+ethernets: {eth0: {addresses: ["fd00:9::1/64"], routes: [{to: "::/0", via: "fd00:9::fe"}]}, eth1: {addresses: ["fd00:8::1/64"]}}
+`, shows: []string{"eth0 foreign default6 via fd00:9::fe metric 1024", "eth1 foreign default6 via fd00:8::fe metric 1024"}},
+	{name: "somebody's link-local address of the same kind", nics: 2, start: ok(up("eth1"), addr("eth1", "fe80::9/64")), want: `
+ethernets: {eth0: {addresses: ["fe80::9/64"]}, eth1: {addresses: ["fe80::9/64"]}}
+`, shows: []string{"eth0 fe80::9/64", "eth1 fe80::9/64"}, never: []Verb{OpDeleteAddress}},
 	{name: "the source of a route was deleted", nics: 1, start: steps(ok(up("eth0"), addr("eth0", "fd00:9::1/64"), addr("eth0", "fd00:9::2/64")), happens(checked, "eth0"),
 		ok(addRoute("eth0", Route{To: net4("fd01::/48"), Via: netip.MustParseAddr("fd00:9::fe"), From: netip.MustParseAddr("fd00:9::2"), Metric: 1024}),
 			Op{Verb: OpDeleteAddress, Link: "eth0", Address: net4("fd00:9::2/64")})), want: `

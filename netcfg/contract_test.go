@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The contract between the planner and a kernel: the same start states and the
@@ -306,7 +308,7 @@ func show(s State) string {
 				line = name(r.Link) + " " + line
 			}
 			lines = append(lines, line)
-		} else if r.Proto == protoRA {
+		} else if r.Proto == protoRA || r.Proto == unix.RTPROT_UNSPEC {
 			lines = append(lines, name(r.Link)+" foreign "+r.Route.where()+r.Route.how())
 		}
 	}

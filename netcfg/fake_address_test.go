@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -77,7 +78,9 @@ func (f *fake) route(l *LinkState, op Op) error {
 	}
 	key := func(h RouteState) bool { return h.key() == r.key() }
 	if op.Verb == OpDeleteRoute {
-		i := slices.IndexFunc(f.state.Routes, func(h RouteState) bool { return h.Link == index && h.Proto == op.Proto && h.Route == r })
+		i := slices.IndexFunc(f.state.Routes, func(h RouteState) bool {
+			return h.Link == index && (h.Proto == op.Proto || op.Proto == unix.RTPROT_UNSPEC) && h.Route == r
+		})
 		if i < 0 {
 			return unix.ESRCH
 		}
@@ -92,7 +95,7 @@ func (f *fake) route(l *LinkState, op Op) error {
 		return unix.ENODEV
 	}
 	i := slices.IndexFunc(f.state.Routes, key)
-	made := RouteState{Link: index, Proto: ownProto, Route: r}
+	made := RouteState{Link: index, Proto: cmp.Or(op.Proto, ownProto), Route: r}
 	switch {
 	case r.To.Addr().Is6():
 		if slices.ContainsFunc(f.state.Routes, func(h RouteState) bool { return key(h) && h.Link == index && h.Via == r.Via }) {
@@ -131,7 +134,7 @@ func (f *fake) routable(l *LinkState, r Route) error {
 // priority gets the one before the lowest but the first (fib_default_rule_pref).
 func (f *fake) rule(op Op) error {
 	r := op.Rule
-	i := slices.IndexFunc(f.state.Rules, func(h RuleState) bool { return h.serves(r) })
+	i := slices.IndexFunc(f.state.Rules, func(h RuleState) bool { return h.Rule == r || h.ofAnyPriority() == r })
 	switch {
 	case op.Verb == OpDeleteRule && i < 0:
 		return unix.ENOENT

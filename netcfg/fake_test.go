@@ -53,7 +53,26 @@ func (f *fake) Observe(context.Context) (State, error) {
 	s.Addresses = slices.Clone(s.Addresses)
 	s.Routes = slices.Clone(s.Routes)
 	s.Rules = slices.Clone(s.Rules)
+	disown(s.Routes)
 	return s, nil
+}
+
+// disown is what fib6_add_rt2node makes of routes by gateways that have the same
+// destination and metric: one of several next hops, of which nobody knows whose
+// they are. Advertisements' are none of them (rt6_qualify_for_ecmp).
+func disown(routes []RouteState) {
+	joins := func(r RouteState) bool { return r.To.Addr().Is6() && r.Via.IsValid() && r.Proto != unix.RTPROT_RA }
+	hops := map[routeKey]int{}
+	for _, r := range routes {
+		if joins(r) {
+			hops[r.key()]++
+		}
+	}
+	for i, r := range routes {
+		if joins(r) && hops[r.key()] > 1 {
+			routes[i].Proto = unix.RTPROT_UNSPEC
+		}
+	}
 }
 
 // wait lets the seconds pass that DAD takes on links with carrier.

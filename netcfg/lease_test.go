@@ -3,6 +3,7 @@ package netcfg
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,5 +140,31 @@ func TestIdentity(t *testing.T) {
 		if got := fmt.Sprintf("%x", identify(c.link, nic, c.machine).clientID(c.by)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+}
+
+// A vlan on an entry that means two NICs, each with a lease of its own, is on
+// the first, as it would be without leases.
+func TestVLANOnAnEntryWithLeases(t *testing.T) {
+	cfg := compileWish(t, `
+ethernets: {all: {match: {name: "eth*"}, dhcp4: true}}
+vlans: {v5: {id: 5, link: all}}
+`)
+	f := newFake(t).(*fake)
+	for i, mac := range []string{"02:00:00:00:00:00", "02:00:00:00:00:01"} {
+		if err := f.AddNIC(fmt.Sprint("eth", i), mac); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := f.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants := []tenant{{link: "all", name: "eth0"}, {link: "all", name: "eth1"}}
+	made := slices.ContainsFunc(Plan(cfg.withLeases(tenants, 0), have), func(op Op) bool {
+		return op.Verb == OpCreate && op.Link == "v5" && op.Other == "eth0"
+	})
+	if !made {
+		t.Error("no v5 on eth0")
 	}
 }

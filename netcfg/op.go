@@ -52,7 +52,7 @@ type Op struct {
 	Preferred, Valid uint32
 	Route            Route
 	Rule             Rule
-	Proto            int // delete route: its owner, so that nobody else's is hit
+	Proto            int // route: its owner, so that nobody else's is deleted; 0 for ours in an addition, for any in a deletion
 	File             string
 	Why              string // for a person: what is there instead, or what needs it; "" when it is merely missing
 }

@@ -1,7 +1,6 @@
 package netcfg
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
@@ -49,7 +48,7 @@ type compiler struct {
 	where     map[string]Value // of each link
 	keys      map[string]Mapping
 	refs      map[string]Value // where each id was first referred to
-	addresses map[netip.Addr]Value
+	addresses map[linkAddress]Value
 	routes    map[routeKey]Value
 	brport    []brportWish
 	elsewhere map[string]bool // ids that sections we do not support define
@@ -61,7 +60,7 @@ func compile(d *Document, root Value) (*Config, error) {
 		where:     map[string]Value{},
 		keys:      map[string]Mapping{},
 		refs:      map[string]Value{},
-		addresses: map[netip.Addr]Value{},
+		addresses: map[linkAddress]Value{},
 		routes:    map[routeKey]Value{},
 		elsewhere: map[string]bool{},
 	}

@@ -56,6 +56,12 @@ func (a *address) readOptions(m Mapping) {
 	}
 }
 
+// linkAddress is an address, of a link if it is one of a link.
+type linkAddress struct {
+	link string
+	addr netip.Addr
+}
+
 // addAddress gives the link an address, unless another has it already or the
 // link's MTU cannot carry it.
 func (c *compiler) addAddress(l *link, v Value) {
@@ -63,13 +69,17 @@ func (c *compiler) addAddress(l *link, v Value) {
 	if !a.IsValid() {
 		return
 	}
-	if first, dup := c.addresses[a.Addr()]; dup {
+	key := linkAddress{addr: a.Addr()}
+	if ofItsLink(a.Addr()) {
+		key.link = l.id
+	}
+	if first, dup := c.addresses[key]; dup {
 		v.Unsupported("duplicate address %s, first given in line %d", a.Addr(), first.Line())
 		return
 	}
 	if a.Addr().Is6() && l.mtu != 0 && l.mtu < 1280 {
 		v.Unsupported("needs an mtu of at least 1280, not %d", l.mtu)
 	}
-	c.addresses[a.Addr()] = v
+	c.addresses[key] = v
 	l.addresses = append(l.addresses, a)
 }

@@ -38,12 +38,12 @@ type planner struct {
 	ops    []Op
 	waits  []wait
 	said   map[wait]bool
-	downed map[int]bool              // links that this plan took down
-	added  map[Rule]bool             // rules that this plan adds
-	nics   map[string][]int          // id of a wanted NIC -> indices of what it matches
-	bound  map[int]bool              // the indices in nics
-	fresh  int                       // index of the last device that the plan created, negative
-	keep   map[routeKey][]RouteState // the wanted ones, without an owner
+	downed map[int]bool            // links that this plan took down
+	ruled  map[Rule]bool           // rules that are there or that this plan adds, also as of any priority
+	nics   map[string][]int        // id of a wanted NIC -> indices of what it matches
+	bound  map[int]bool            // the indices in nics
+	fresh  int                     // index of the last device that the plan created, negative
+	keep   map[routeKey]RouteState // the wanted ones, without an owner
 
 	settings map[string]bool // keys of the kernel settings that were planned
 }
@@ -57,16 +57,22 @@ func newPlanner(want *Config, have State) *planner {
 		nics:     map[string][]int{},
 		bound:    map[int]bool{},
 		downed:   map[int]bool{},
-		added:    map[Rule]bool{},
-		keep:     map[routeKey][]RouteState{},
+		ruled:    map[Rule]bool{},
+		keep:     make(map[routeKey]RouteState, len(have.Routes)),
 		settings: map[string]bool{},
 	}
 	for i := range want.links {
 		l := &want.links[i]
 		p.ids[l.id] = l
+		if l.leaseOf != "" && p.ids[l.leaseOf] == nil {
+			p.ids[l.leaseOf] = l // of the interfaces of an entry, the first stands for it
+		}
 		for _, port := range slices.Concat(l.bond.ports, l.bridge.ports) {
 			p.masters[port] = l
 		}
+	}
+	for _, h := range have.Rules {
+		p.ruled[h.Rule], p.ruled[h.ofAnyPriority()] = true, true
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package netcfg
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 )
 
@@ -51,7 +52,7 @@ func noIPv6(d *LinkState) string {
 func (p *planner) address(l *link, d *LinkState, want address) {
 	there := false
 	for _, index := range slices.Clone(p.holders[want.Addr()]) {
-		if index != d.Index && p.isLoopback(index) {
+		if index != d.Index && (p.isLoopback(index) || ofItsLink(want.Addr())) {
 			continue
 		}
 		p.dropAddresses(index, func(a AddressState) bool {
@@ -75,6 +76,10 @@ func (p *planner) address(l *link, d *LinkState, want address) {
 		Link: d.Index, Prefix: want.Prefix, Proto: ownProto, Tentative: want.Addr().Is6(),
 	})
 }
+
+// ofItsLink reports whether the address is one of its link alone: another link
+// may have the same (RFC 4007, section 5).
+func ofItsLink(a netip.Addr) bool { return a.Is6() && a.IsLinkLocalUnicast() }
 
 // unlike says what is wrong with an address that has the wanted IP.
 func (a AddressState) unlike(want address, d *LinkState) string {

@@ -151,7 +151,7 @@ func (p *planner) fits(l *link, d *LinkState) bool {
 func (p *planner) wanted(id string) *LinkState {
 	l := p.ids[id]
 	if l.kind == kindNIC {
-		if indices := p.nics[id]; len(indices) > 0 {
+		if indices := p.nics[l.id]; len(indices) > 0 {
 			return p.link(indices[0])
 		}
 		return nil

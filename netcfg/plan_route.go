@@ -36,13 +36,19 @@ func (p *planner) route(l *link, d *LinkState, want Route) {
 	if want.refuses() {
 		index, name = 0, ""
 	}
-	p.keep[want.key()] = append(p.keep[want.key()], RouteState{Link: index, Route: want})
-	held := p.routes[want.key()]
+	key := want.key()
+	p.keep[key] = RouteState{Link: index, Route: want}
+	held := p.routes[key]
 	if slices.ContainsFunc(held, func(h RouteState) bool { return h.Link == index && h.serves(want) }) {
 		return
 	}
 	if want.From.IsValid() && !p.canBe(want.From) {
-		p.wait(l, waitSource, "the route to "+want.where()+" needs the address "+want.From.String())
+		need := "the route to " + want.where() + " needs the address " + want.From.String()
+		if p.has(want.From, func(AddressState) bool { return true }) {
+			p.wait(l, waitSource, need)
+		} else {
+			p.wait(l, waitNoSource, need+", which this machine does not have")
+		}
 		return
 	}
 	verb := OpAddRoute
@@ -116,7 +122,7 @@ func (p *planner) retire() {
 		}
 	}
 	for _, r := range p.have.Routes {
-		if r.Proto == ownProto && !slices.Contains(p.keep[r.key()], RouteState{Link: r.Link, Route: r.Route}) &&
+		if r.Proto == ownProto && p.keep[r.key()] != (RouteState{Link: r.Link, Route: r.Route}) &&
 			slices.Contains(p.routes[r.key()], r) {
 			p.deleteRoute(r, "the document does not have it")
 		}
@@ -128,29 +134,31 @@ func (p *planner) retire() {
 // same is left to its owner.
 func (p *planner) rules(l *link) {
 	for _, want := range l.rules {
-		if !slices.ContainsFunc(p.have.Rules, func(h RuleState) bool { return h.serves(want) }) && !p.added[want] {
+		if !p.ruled[want] {
 			p.do(Op{Verb: OpAddRule, Rule: want})
-			p.added[want] = true
+			p.ruled[want] = true
 		}
 	}
 }
 
-// serves reports whether the rule in the kernel is the wanted one. Where the
-// document leaves the priority to the kernel, any will do.
-func (h RuleState) serves(want Rule) bool {
-	got := h.Rule
-	if want.Priority < 0 {
-		got.Priority = want.Priority
-	}
-	return got == want
+// ofAnyPriority is the rule as a document has it that leaves the priority to the
+// kernel.
+func (r Rule) ofAnyPriority() Rule {
+	r.Priority = -1
+	return r
 }
 
 // retireRules removes rules of ours that the document does not have, after all
 // new ones are in place.
 func (p *planner) retireRules() {
+	wanted := map[Rule]bool{}
+	for i := range p.want.links {
+		for _, r := range p.want.links[i].rules {
+			wanted[r] = true
+		}
+	}
 	for _, h := range p.have.Rules {
-		wanted := slices.ContainsFunc(p.want.links, func(l link) bool { return slices.ContainsFunc(l.rules, h.serves) })
-		if h.Proto == ownProto && !wanted {
+		if h.Proto == ownProto && !wanted[h.Rule] && !wanted[h.ofAnyPriority()] {
 			p.do(Op{Verb: OpDeleteRule, Rule: h.Rule, Why: "the document does not have it"})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -248,5 +249,31 @@ func TestWaitForEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := s.WaitFor(ctx, Status.Ready); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A route whose source this machine does not have is no success, and says so;
+// one whose source is still checked passes.
+func TestRouteWithoutItsSource(t *testing.T) {
+	f := newFake(t).(*fake)
+	if err := f.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: [10.0.0.9/24, "fd00::9/64"], routes: [
+  {to: default, via: 10.0.0.1, from: 10.0.0.99}, {to: "fd01::/16", via: "fd00::1", from: "fd00::9"}]}}`), quiet(), Options{})
+	if _, err := r.passes(t.Context(), f, &Report{}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, w := range r.Status().Waits {
+		got[w.Text()] = w.Passing
+	}
+	want := map[string]bool{
+		"eth0: the route to default via 10.0.0.1 needs the address 10.0.0.99, which this machine does not have": false,
+		"eth0: the route to fd01::/16 via fd00::1 needs the address fd00::9":                                    true,
+		"eth0: fd00::9 is not yet checked for duplicates":                                                       true,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("waits %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package netcfg
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"net/netip"
@@ -9,13 +10,13 @@ import (
 )
 
 func (k *kernel) route(ctx context.Context, index int, op Op) error {
-	r, proto := op.Route, ownProto
+	r, proto := op.Route, cmp.Or(op.Proto, ownProto)
 	typ, flags := uint16(unix.RTM_NEWROUTE), uint16(unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	switch {
 	case op.Verb == OpReplaceRoute:
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	case op.Verb == OpDeleteRoute:
-		typ, flags, proto = unix.RTM_DELROUTE, 0, op.Proto
+		typ, flags = unix.RTM_DELROUTE, 0
 	case r.To.Addr().Is6():
 		// Beside a router advertisement's route of the same metric.
 		flags = unix.NLM_F_CREATE | unix.NLM_F_APPEND
@@ -52,9 +53,10 @@ func routeDumpRequest(family byte) []byte {
 	return b
 }
 
-// decodeRoute keeps routes with one next hop at most; others are never ours.
-// What the kernel derives from addresses to receive broadcasts and the like is
-// left out: it is most of the list.
+// decodeRoute reads a route. What the kernel derives from addresses to receive
+// broadcasts and the like is left out: it is most of the list. So are routes that
+// none of ours can be, or be in the way of: those for a source or a TOS, and
+// those of IPv4 with several next hops.
 func decodeRoute(s *State, data []byte) error {
 	if len(data) < unix.SizeofRtMsg {
 		return errShort
@@ -63,9 +65,12 @@ func decodeRoute(s *State, data []byte) error {
 	if data[5] == unix.RTPROT_KERNEL && kind != unix.RTN_UNICAST && kind != unix.RTN_LOCAL || kind >= len(routeWords) || kind == unix.RTN_UNSPEC {
 		return nil
 	}
+	if data[2] != 0 || data[3] != 0 {
+		return nil
+	}
 	var r RouteState
 	var to netip.Addr
-	multipath := false
+	var hops []byte
 	err := attributes(data, unix.SizeofRtMsg, func(ad attribute) {
 		switch ad.Type {
 		case unix.RTA_DST:
@@ -81,7 +86,7 @@ func decodeRoute(s *State, data []byte) error {
 		case unix.RTA_TABLE:
 			r.Table = ad.number()
 		case unix.RTA_MULTIPATH:
-			multipath = true
+			hops = ad.data
 		case unix.RTA_METRICS:
 			decodeMetrics(&r.Route, ad)
 		}
@@ -92,7 +97,7 @@ func decodeRoute(s *State, data []byte) error {
 	r.Type = routeWords[kind]
 	if r.refuses() {
 		r.Link = 0 // IPv6 says lo
-	} else if multipath || r.Link == 0 {
+	} else if r.Link == 0 && (hops == nil || data[0] != unix.AF_INET6) {
 		return nil
 	}
 	if !to.IsValid() {
@@ -104,7 +109,41 @@ func decodeRoute(s *State, data []byte) error {
 	r.To = netip.PrefixFrom(to, int(data[1]))
 	r.Proto, r.Scope = int(data[5]), int(data[6])
 	r.OnLink = binary.NativeEndian.Uint32(data[8:])&unix.RTNH_F_ONLINK != 0
+	if hops != nil {
+		return decodeHops(s, r, hops)
+	}
 	s.Routes = append(s.Routes, r)
+	return nil
+}
+
+// decodeHops makes a route of each next hop. The kernel joins IPv6 routes that
+// have the same destination and metric, whoever made them (fib6_add_rt2node),
+// and tells the protocol of the first alone: of the others nobody knows whose
+// they are, so none is taken for ours.
+func decodeHops(s *State, r RouteState, hops []byte) error {
+	r.Proto = unix.RTPROT_UNSPEC
+	for len(hops) > 0 {
+		if len(hops) < unix.SizeofRtNexthop {
+			return errShort
+		}
+		size := int(binary.NativeEndian.Uint16(hops))
+		if size < unix.SizeofRtNexthop || size > len(hops) {
+			return errShort
+		}
+		hop := r
+		hop.Link = int(binary.NativeEndian.Uint32(hops[4:]))
+		hop.OnLink = hops[2]&unix.RTNH_F_ONLINK != 0
+		err := attributes(hops[:size], unix.SizeofRtNexthop, func(ad attribute) {
+			if ad.Type == unix.RTA_GATEWAY {
+				hop.Via, _ = netip.AddrFromSlice(ad.data)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		s.Routes = append(s.Routes, hop)
+		hops = hops[min((size+3)&^3, len(hops)):]
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ const (
 	waitDAD                       // the kernel still checks an address
 	waitDuplicate                 // the check failed
 	waitSource                    // a route's source address is not usable yet
+	waitNoSource                  // nobody here has it
 	waitCarrier                   // no carrier
 	waitDriver                    // the driver cannot do it
 	waitSetting                   // a kernel setting that is missing or refused
@@ -67,7 +68,9 @@ func plainWaits(waits []wait) []Wait {
 
 // ofStatic reports whether the wait is for an address of the document, or for
 // what needs one.
-func (k waitKind) ofStatic() bool { return k == waitDAD || k == waitDuplicate || k == waitSource }
+func (k waitKind) ofStatic() bool {
+	return k == waitDAD || k == waitDuplicate || k == waitSource || k == waitNoSource
+}
 
 // comes reports whether the wait may end by itself while somebody waits.
 func (w wait) comes() bool {

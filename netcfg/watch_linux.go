@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchGroups is the kernel's multicast groups of links, addresses, routes and
-// router advertisements' options as a bit mask (RTMGRP_* and RTNLGRP_*,
+// watchGroups is the kernel's multicast groups of links, addresses, routes, rules
+// and router advertisements' options as a bit mask (RTMGRP_* and RTNLGRP_*,
 // include/uapi/linux/rtnetlink.h).
-const watchGroups = 1<<(unix.RTNLGRP_ND_USEROPT-1) | unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR |
+const watchGroups = 1<<(unix.RTNLGRP_ND_USEROPT-1) | 1<<(unix.RTNLGRP_IPV4_RULE-1) | 1<<(unix.RTNLGRP_IPV6_RULE-1) | unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR |
 	unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE
 
 // watchBuffer holds some 5,000 events, a full restart of 1,000 vlans. More are
