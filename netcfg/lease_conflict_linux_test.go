@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
@@ -63,5 +64,47 @@ func TestKernelLeaseConflict(t *testing.T) {
 				)...)
 			})
 		})
+	}
+}
+
+// TestKernelKeepsADuplicateLease: an IPv6 address of a lease that another
+// machine has is still there, and marked, after its check: so the server hears
+// of it. One that passed its check ends with its lease.
+func TestKernelKeepsADuplicateLease(t *testing.T) {
+	l := newKernelLab(t).(kernelLab)
+	other := newNamespace(t)
+	if err := l.AddNIC("eth0", "02:00:00:00:00:01"); err != nil {
+		t.Fatal(err)
+	}
+	l.move(t, "eth0", other)
+	scenario{start: ok(up("eth0"))}.prepare(t, l)
+	other.do(t, addr("peer-eth0", "fd00:9::50/64"))
+	time.Sleep(3 * time.Second) // its own check
+	life := lifetime{600, 1200}
+	cfg := compileWish(t, `ethernets: {eth0: {addresses: ["fd00:9::50/128", "fd00:9::51/128"]}}`)
+	for i := range cfg.links[0].addresses {
+		cfg.links[0].addresses[i].lifetime = life
+	}
+	r := New(cfg, quiet(), Options{})
+	ends, marked := false, false
+	for deadline := time.Now().Add(20 * time.Second); !(ends && marked); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("ends with its lease: %v; marked: %v", ends, marked)
+		}
+		if _, err := r.passes(t.Context(), l, &Report{}); err != nil {
+			t.Fatal(err)
+		}
+		have, err := l.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range have.Addresses {
+			switch a.Prefix.Addr().String() {
+			case "fd00:9::50":
+				marked = a.DADFailed
+			case "fd00:9::51":
+				ends = life.near(a.left())
+			}
+		}
 	}
 }

@@ -91,7 +91,10 @@ func TestLifetimes(t *testing.T) {
 				for i := range cfg.links[0].addresses {
 					cfg.links[0].addresses[i].lifetime = wish
 				}
-				scenario{}.check(t, New(cfg, quiet(), Options{}), l)
+				r := New(cfg, quiet(), Options{})
+				scenario{}.check(t, r, l)
+				scenario{start: happens(checked, "eth0")}.prepare(t, l)
+				scenario{}.check(t, r, l)
 				have, err := l.Observe(t.Context())
 				if err != nil {
 					t.Fatal(err)

@@ -71,7 +71,11 @@ func (p *planner) address(l *link, d *LinkState, want address) {
 	if there {
 		return
 	}
-	p.do(want.op(OpAddAddress, d))
+	op := want.op(OpAddAddress, d)
+	if want.endsAfterCheck() {
+		op.Preferred, op.Valid = 0, 0
+	}
+	p.do(op)
 	p.addAddress(AddressState{
 		Link: d.Index, Prefix: want.Prefix, Proto: ownProto, Tentative: want.Addr().Is6(),
 	})
@@ -112,10 +116,17 @@ func (a address) op(verb Verb, d *LinkState) Op {
 	return op
 }
 
+// endsAfterCheck reports whether the address gets its lifetime only when its
+// duplicate check has passed. The kernel deletes an IPv6 address that ends if
+// another machine has it, and nobody would hear why; one that does not end stays
+// and is marked (addrconf_dad_stop, net/ipv6/addrconf.c).
+func (a address) endsAfterCheck() bool { return a.Addr().Is6() && a.valid != infinity }
+
 // settled gives an address the lifetime that it shall have, in place, and names
 // what its use still waits for.
 func (p *planner) settled(l *link, d *LinkState, want address, a AddressState) {
-	if !want.near(a.left()) {
+	checked := !a.Tentative && !a.DADFailed
+	if !want.near(a.left()) && (checked || !want.endsAfterCheck()) {
 		op := want.op(OpReplaceAddress, d)
 		op.Why = "its lifetime differs"
 		p.do(op)
