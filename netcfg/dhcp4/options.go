@@ -171,7 +171,14 @@ func notOfName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
+// maxSearchLength is in bytes. The library's reader of names allocates the cube
+// of them, because names may point to names (RFC 3397, section 2).
+const maxSearchLength = 512
+
 func search(b []byte) []string {
+	if len(b) > maxSearchLength {
+		return nil
+	}
 	labels, err := rfc1035label.FromBytes(b)
 	if err != nil {
 		return nil

@@ -1,6 +1,7 @@
 package dhcp4
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 	"reveille/netcfg/dhcp"
@@ -120,6 +121,12 @@ func TestNames(t *testing.T) {
 	}
 	if l := leaseFrom(t, raw(dhcpv4.OptionInterfaceMTU, 0, 1), raw(dhcpv4.OptionDNSDomainSearchList, 0xc0, 0)); l.MTU != 0 || l.Search != nil {
 		t.Errorf("lease %+v", l)
+	}
+	// One long name, then pointers to it: each is a copy.
+	long := append(bytes.Repeat([]byte{1, 'a'}, 300), 0)
+	long = append(long, bytes.Repeat([]byte{0xc0, 0}, 600)...)
+	if n := testing.AllocsPerRun(1, func() { search(long) }); n > 0 {
+		t.Errorf("a long list: %v allocations", n)
 	}
 }
 

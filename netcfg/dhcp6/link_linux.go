@@ -60,7 +60,7 @@ func (u *udp) Send(message []byte) error {
 }
 
 func (u *udp) Receive(message func([]byte, netip.Addr)) {
-	buffer := make([]byte, 0xffff)
+	buffer := make([]byte, maxMessage+1) // a longer one is cut, and still too long
 	for {
 		n, from, err := u.conn.Recvfrom(context.Background(), buffer, 0)
 		switch {

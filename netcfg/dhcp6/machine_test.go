@@ -1,11 +1,13 @@
 package dhcp6
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"reveille/netcfg/dhcp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -369,6 +371,46 @@ func TestAbsurdLifetimes(t *testing.T) {
 	}
 }
 
+// bomb is a search list of n bytes: one long name, then pointers to it.
+func bomb(n int) dhcpv6.Option {
+	b := append(bytes.Repeat([]byte{1, 'a'}, n/4), 0)
+	b = append(b, bytes.Repeat([]byte{0xc0, 0}, (n-len(b))/2)...)
+	return &dhcpv6.OptionGeneric{OptionCode: dhcpv6.OptionDomainSearchList, OptionData: b}
+}
+
+// Anybody may send to the port. A message costs little, however it is made, and
+// what is wrong with one option leaves the lease.
+func TestExpensiveMessages(t *testing.T) {
+	s := newScript(t, nil)
+	s.out = s.m.Up(s.now, false)
+	s.bind()
+	s.run(time.Hour)
+	renew := s.sent(dhcpv6.MessageTypeRenew)
+	stranger := &dhcpv6.Message{TransactionID: dhcpv6.TransactionID{renew.TransactionID[0] + 1}}
+	long := &dhcpv6.OptionGeneric{OptionCode: 200, OptionData: make([]byte, 600)}
+	for _, c := range []struct {
+		name    string
+		message []byte
+		mib     uint64 // at most allocated
+		want    State
+	}{
+		{"of a stranger", answer(stranger, reply, server1, plain, bomb(maxOption)), 0, Renewing},
+		{"too long", answer(renew, reply, server1, plain, bomb(16000)), 0, Renewing},
+		{"long names", answer(renew, reply, server1, plain, bomb(maxOption), bomb(maxOption), bomb(maxOption)), 20, Bound},
+		{"a long option", answer(renew, reply, server1, plain, long, bomb(1000)), 0, Bound},
+	} {
+		before := *s.m
+		var start, end runtime.MemStats
+		runtime.ReadMemStats(&start)
+		s.receive(c.message)
+		runtime.ReadMemStats(&end)
+		if mib := (end.TotalAlloc - start.TotalAlloc) >> 20; mib > c.mib || s.m.state != c.want {
+			t.Errorf("%s: %d MiB, state %s", c.name, mib, s.m.state)
+		}
+		*s.m = before
+	}
+}
+
 // Whatever bytes arrive, in whatever state: no panic, and the timers go on.
 func FuzzReceive(f *testing.F) {
 	to := &dhcpv6.Message{}
@@ -376,6 +418,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(answer(to, reply, server1, plain, &dhcpv6.OptionGeneric{OptionCode: dhcpv6.OptionRapidCommit}), uint16(3))
 	f.Add(answer(to, reply, server2, ia(infinite, infinite, ip("2001:db8::50", infinite, infinite)), status(iana.StatusNotOnLink)), uint16(7))
 	f.Add(answer(to, reply, server1, ia(0, 0, status(iana.StatusNoBinding)))[:50], uint16(9))
+	f.Add(answer(to, reply, bytes.Repeat(server1, 60), plain), uint16(3))
 	f.Fuzz(func(t *testing.T, b []byte, steps uint16) {
 		s := newScript(t, nil)
 		s.out = s.m.Up(s.now, steps%2 == 1)

@@ -3,6 +3,7 @@ package dhcp6
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -10,17 +11,29 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
+// What is read of a message, in bytes. The port hears everybody, and names may
+// point to names (RFC 1035, section 4.1.4): the library's reader of them
+// allocates the cube of an option's length, gigabytes for the longest.
+const (
+	maxMessage = 2048 // more than fits an Ethernet frame
+	maxOption  = 512  // 16 addresses, a long search list
+)
+
 // Receive takes a message that came to the client's port from an address. What
-// is malformed or not for us is counted and changes nothing.
+// is malformed or not for us is counted and changes nothing. Most of what is
+// not for us is told by its transaction, before it is read.
 func (m *Machine) Receive(now time.Duration, message []byte, from netip.Addr) []*dhcpv6.Message {
 	m.expire(now)
-	d, err := dhcpv6.MessageFromBytes(message)
+	if m.tries == 0 || len(message) < 4 || dhcpv6.TransactionID(message[1:4]) != m.xid {
+		return nil // other clients' messages, and late ones
+	}
+	d, err := parse(message)
 	if err != nil || d.Options.ServerID() == nil || d.Options.ClientID() == nil {
 		m.dropped++
 		return nil
 	}
-	if m.tries == 0 || d.TransactionID != m.xid || !bytes.Equal(d.Options.ClientID().ToBytes(), m.cfg.DUID) {
-		return nil // other clients' messages, and late ones
+	if !bytes.Equal(d.Options.ClientID().ToBytes(), m.cfg.DUID) {
+		return nil // another client's with the same transaction
 	}
 	l, err := leaseOf(d, from, m.cfg.IAID, m.sent)
 	switch d.MessageType {
@@ -30,6 +43,21 @@ func (m *Machine) Receive(now time.Duration, message []byte, from netip.Addr) []
 		return m.replied(now, d, l, err)
 	}
 	return nil
+}
+
+// parse reads a message of 4 bytes or more. An option that is too long becomes
+// one of code 0, which is none's.
+func parse(message []byte) (*dhcpv6.Message, error) {
+	if len(message) > maxMessage {
+		return nil, fmt.Errorf("longer than %d bytes", maxMessage)
+	}
+	d := &dhcpv6.Message{MessageType: dhcpv6.MessageType(message[0]), TransactionID: dhcpv6.TransactionID(message[1:4])}
+	return d, d.Options.FromBytesWithParser(message[4:], func(code dhcpv6.OptionCode, data []byte) (dhcpv6.Option, error) {
+		if len(data) > maxOption {
+			return &dhcpv6.OptionGeneric{}, nil
+		}
+		return dhcpv6.ParseOption(code, data)
+	})
 }
 
 // advertised keeps the best offer until the first timeout is over; the highest
