@@ -3,6 +3,7 @@ package netcfg
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"time"
 )
@@ -34,18 +35,20 @@ type failedCheck struct {
 }
 
 // holdFailed marks the failed addresses whose next try is not due, and counts
-// the others as tried now.
+// the others as tried now. It forgets those that work or are gone.
 func (r *Reconciler) holdFailed(have *State, now time.Time) {
+	tried := maps.Clone(r.failures)
+	clear(r.failures)
 	for i := range have.Addresses {
 		a := &have.Addresses[i]
 		key := failedAddress{a.Link, a.Prefix}
-		switch retry := r.failures[key]; {
-		case !a.DADFailed:
-			if !a.Tentative {
-				delete(r.failures, key)
-			}
+		retry := tried[key]
+		switch {
+		case !a.DADFailed && (!a.Tentative || retry == nil):
+			continue
+		case !a.DADFailed: // checked again
 		case retry == nil:
-			r.failures[key] = &failedCheck{dadRetry: dadRetry{pause: dadRetryFirst, next: now.Add(dadRetryFirst)}}
+			retry = &failedCheck{dadRetry: dadRetry{pause: dadRetryFirst, next: now.Add(dadRetryFirst)}}
 		case now.Before(retry.next):
 			a.Held, a.Holder = true, retry.holder
 		default:
@@ -53,6 +56,7 @@ func (r *Reconciler) holdFailed(have *State, now time.Time) {
 			retry.pause = min(2*retry.pause, dadRetryMost)
 			retry.next = now.Add(retry.pause)
 		}
+		r.failures[key] = retry
 	}
 }
 
@@ -123,7 +127,9 @@ func (r *Reconciler) nextLook(now time.Time) time.Duration {
 		least = min(least, left)
 	}
 	for _, retry := range r.failures {
-		least = min(least, max(retry.next.Sub(now), 0))
+		if retry.next.After(now) { // else its check takes long, as without carrier
+			least = min(least, retry.next.Sub(now))
+		}
 	}
 	for _, retry := range r.ipv6 {
 		if retry.next.After(now) { // else the last pass had nothing to try

@@ -5,8 +5,11 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"reveille/internal/synctest"
 )
 
 // muteLink is a fake kernel on which another machine has an address, and which
@@ -25,6 +28,56 @@ func (m *muteLink) whoHas(context.Context, LinkState, netip.Addr) (string, error
 	}
 	m.asked++
 	return "02:00:00:00:00:99", nil
+}
+
+// fail is the kernel's failed check of all addresses that we added.
+func (f *fake) fail() {
+	for i := range f.state.Addresses {
+		if a := &f.state.Addresses[i]; a.Proto == ownProto && a.Prefix.Addr().Is6() {
+			a.Tentative, a.DADFailed = true, true
+		}
+	}
+}
+
+// A failed address that is checked for long, or is gone, keeps nobody awake.
+func TestFailedAddressDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t).(*fake)
+		r := New(compileWish(t, `ethernets: {eth0: {addresses: ["fd00::1/64"]}}`), quiet(), Options{})
+		plug := func() {
+			if err := f.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		look := func(want time.Duration) {
+			t.Helper()
+			if _, err := r.passes(t.Context(), f, &Report{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.nextLook(time.Now()); got != want {
+				t.Errorf("next look in %s, want %s", got, want)
+			}
+		}
+		plug()
+		look(lookAgain)
+		f.fail()
+		look(dadRetryFirst) // is tried again at once
+		f.fail()
+		look(dadRetryFirst)
+
+		f.unplugged = true // in the next try it stays unchecked
+		time.Sleep(dadRetryFirst + time.Second)
+		look(2 * dadRetryFirst)
+		time.Sleep(2*dadRetryFirst + time.Second)
+		look(lookAgain)
+
+		f.state = State{} // the NIC is another one
+		plug()
+		look(lookAgain)
+		if len(r.failures) > 0 {
+			t.Errorf("remembers %v", r.failures)
+		}
+	})
 }
 
 // Who has our address is asked as soon as the link can ask, and then once for
