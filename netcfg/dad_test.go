@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -78,6 +79,34 @@ func TestFailedAddressDoesNotCome(t *testing.T) {
 			t.Errorf("remembers %v", r.failures)
 		}
 	})
+}
+
+// However many addresses others have, asking for them all is no trouble of ours.
+func TestManyHoldersAreAsked(t *testing.T) {
+	m := &muteLink{fake: newFake(t).(*fake)}
+	if err := m.AddNIC("eth0", "02:00:00:00:00:00"); err != nil {
+		t.Fatal(err)
+	}
+	const many = askAtOnce * maxPasses * 2
+	var list []string
+	for i := range many {
+		list = append(list, fmt.Sprintf("'fd00::%x/64'", i+1))
+	}
+	r := New(compileWish(t, `ethernets: {eth0: {addresses: [`+strings.Join(list, ", ")+`]}}`), quiet(), Options{})
+	for range 3 { // added, tried again at once, held
+		if _, err := r.passes(t.Context(), m, &Report{}); err != nil {
+			t.Fatal(err)
+		}
+		m.fail()
+	}
+	if _, err := r.passes(t.Context(), m, &Report{}); err != nil || m.asked != many {
+		t.Errorf("%v, asked %d times", err, m.asked)
+	}
+	for _, a := range r.Status().Links[0].Addresses {
+		if a.Wanted && a.Holder == "" {
+			t.Errorf("nobody has %s", a.Prefix)
+		}
+	}
 }
 
 // Who has our address is asked as soon as the link can ask, and then once for

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxPasses bounds one convergence. Every measured start state needs at
-	// most three passes that write and one that reads back; twice that leaves
-	// room for others who change things meanwhile.
+	// maxPasses bounds one convergence: its passes that write. Every measured
+	// start state needs at most three of them and one that reads back; twice
+	// that leaves room for others who change things meanwhile.
 	maxPasses = 8
 
 	// dadWait bounds the wait for duplicate address detection: the kernel waits
@@ -198,7 +198,7 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 	var refused string
 	refusal := r.lastFailure
 	defer func() { r.lastFailure = refusal }()
-	for range maxPasses {
+	for writing := 0; writing < maxPasses; {
 		report.Passes++
 		have, err := net.Observe(ctx)
 		if err != nil {
@@ -225,12 +225,13 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 		r.publish(status(waits), have, len(ops) == 0, refusal)
 		report.Waits = plainWaits(waits)
 		if len(ops) == 0 && r.askHolders(ctx, net, have) {
-			continue // to say whose it is
+			continue // to say whose it is; each is asked once for a try
 		}
 		if len(ops) == 0 {
 			r.solicit(net, want, have)
 			return waits, nil
 		}
+		writing++
 		failed, err := r.applyAll(ctx, net, ops, report)
 		if err != nil && failed == refused {
 			r.publish(status(waits), have, false, err)
