@@ -24,6 +24,7 @@ type dhcpStage struct {
 	server *fakeServer
 	began  time.Time
 	aged   time.Time
+	looks  int // at the network
 	ops    []string
 }
 
@@ -48,6 +49,7 @@ func (s *dhcpStage) restart(store leaseStore) {
 
 func (s *dhcpStage) Observe(ctx context.Context) (State, error) {
 	s.mu.Lock()
+	s.looks++
 	whole := time.Since(s.aged) / time.Second
 	s.aged = s.aged.Add(whole * time.Second)
 	s.fake.state.Addresses = slices.DeleteFunc(s.fake.state.Addresses, func(a AddressState) bool {
@@ -67,6 +69,12 @@ func (s *dhcpStage) did() string {
 	var out string
 	s.quietly(func() { out, s.ops = strings.Join(s.ops, "\n"), nil })
 	return out
+}
+
+// observed is how often the network was read so far.
+func (s *dhcpStage) observed() (n int) {
+	s.quietly(func() { n = s.looks })
+	return n
 }
 
 // asked is what the server heard since the last call.
@@ -97,6 +105,8 @@ type fakeServer struct {
 	address string
 	heard   []string // messages, as "REQUEST unicast"
 	links   int      // opened so far
+
+	neighbours time.Duration // from one of their ARP packets to the next, 0 for none
 }
 
 func (f *fakeServer) set(change func()) {
@@ -123,9 +133,23 @@ func (l *fakeLink) Unicast(message []byte, _, _ netip.Addr) error {
 }
 func (l *fakeLink) ARP([6]byte, netip.Addr, netip.Addr) error { return nil }
 func (l *fakeLink) Close() error                              { close(l.answers); return nil }
-func (l *fakeLink) Receive(message func([]byte), _ func([6]byte, netip.Addr, netip.Addr)) {
-	for b := range l.answers {
-		message(b)
+func (l *fakeLink) Receive(message func([]byte), arp func([6]byte, netip.Addr, netip.Addr)) {
+	var chatter <-chan time.Time
+	if l.neighbours > 0 {
+		ticker := time.NewTicker(l.neighbours)
+		defer ticker.Stop()
+		chatter = ticker.C
+	}
+	for {
+		select {
+		case b, open := <-l.answers:
+			if !open {
+				return
+			}
+			message(b)
+		case <-chatter:
+			arp([6]byte{2, 9, 9}, netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.8"))
+		}
 	}
 }
 
@@ -328,6 +352,22 @@ func TestLeaseFollowsTheLink(t *testing.T) {
 		time.Sleep(time.Second)
 		if !s.Status().Ready() || s.sockets() != 3 {
 			t.Errorf("on a new NIC: %+v", s.Status())
+		}
+	})
+}
+
+// Neighbours look for each other all day: no reason to read the network.
+func TestNeighboursWakeNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newDHCPStage(t, wishDHCP, leaseStore{})
+		s.server.neighbours = 50 * time.Millisecond
+		s.plug(t)
+		s.start(t)
+		time.Sleep(30 * time.Second)
+		before := s.observed()
+		time.Sleep(time.Minute)
+		if n := s.observed() - before; n > 3 || s.Status().Leases[0].State != "bound" {
+			t.Errorf("read the network %d times in a minute", n)
 		}
 	})
 }

@@ -32,7 +32,7 @@ type Client[L Link, Action, Lease any] struct {
 	mu      sync.Mutex
 	machine Machine[Action, Lease]
 	link    L // its zero value without carrier
-	told    *Lease
+	told    Status[Lease]
 	timer   *time.Timer
 	failed  error // of the last action
 	closed  bool
@@ -40,8 +40,8 @@ type Client[L Link, Action, Lease any] struct {
 
 // NewClient makes a client that waits for Up. now is the time since the
 // machine's start; changed is called, from any goroutine, after each change of
-// the status, and told whether the lease is another; it must not wait for the
-// client. perform carries an action out.
+// the status but for the count of what was dropped, and told whether the lease
+// is another; it must not wait for the client. perform carries an action out.
 func NewClient[L Link, Action, Lease any](
 	m Machine[Action, Lease], now func() time.Duration, changed func(lease bool), perform func(L, Action) error,
 ) *Client[L, Action, Lease] {
@@ -118,6 +118,10 @@ func (c *Client[L, Action, Lease]) Status() Status[Lease] {
 	if !c.closed && c.now() >= c.machine.Next() {
 		c.do(c.machine.Tick(c.now())) // the timer is late: a lease that ended is none
 	}
+	return c.status()
+}
+
+func (c *Client[L, Action, Lease]) status() Status[Lease] {
 	s := c.machine.Status()
 	if c.failed != nil && s.Problem == "" {
 		s.Problem = c.failed.Error()
@@ -152,11 +156,16 @@ func (c *Client[L, Action, Lease]) act(actions []Action) {
 // longSleep keeps timers in a range that no clock arithmetic overflows.
 const longSleep = 24 * time.Hour
 
+// set tells what changed. Most packets change nothing: each neighbour's ARP is
+// heard, and other clients' answers.
 func (c *Client[L, Action, Lease]) set() {
 	c.arm()
 	last := c.told
-	c.told = c.machine.Status().Lease
-	c.changed(c.told != last)
+	c.told = c.status()
+	c.told.Dropped = 0
+	if c.told != last {
+		c.changed(c.told.Lease != last.Lease)
+	}
 }
 
 func (c *Client[L, Action, Lease]) arm() {

@@ -11,8 +11,10 @@ import (
 
 // clock is a machine that says the time every hour.
 type clock struct {
-	next time.Duration
-	off  bool
+	next    time.Duration
+	off     bool
+	attempt int
+	dropped int
 }
 
 func (m *clock) Tick(now time.Duration) []time.Duration {
@@ -28,8 +30,10 @@ func (m *clock) Next() time.Duration {
 	}
 	return m.next
 }
-func (m *clock) Down()                         { m.off = true }
-func (m *clock) Status() Status[time.Duration] { return Status[time.Duration]{State: "on"} }
+func (m *clock) Down() { m.off = true }
+func (m *clock) Status() Status[time.Duration] {
+	return Status[time.Duration]{State: "on", Attempt: m.attempt, Dropped: m.dropped}
+}
 func (m *clock) up(now time.Duration) []time.Duration {
 	m.off, m.next = false, now+time.Hour
 	return []time.Duration{now}
@@ -93,6 +97,36 @@ func TestClient(t *testing.T) {
 			t.Errorf("sent after the end: %v, %v", second.sent, closed.sent)
 		}
 	})
+}
+
+// Packets that change nothing are told to nobody.
+func TestClientTellsChanges(t *testing.T) {
+	told := 0
+	w := &wire{closed: make(chan struct{})}
+	c := NewClient(&clock{off: true}, func() time.Duration { return 0 }, func(bool) { told++ },
+		func(w *wire, at time.Duration) error { return w.fault })
+	defer c.Close()
+	m := c.machine.(*clock)
+	c.Up(w, m.up, func(func(func(time.Duration) []time.Duration)) {})
+	for _, step := range []struct {
+		name  string
+		event func()
+		times int
+	}{
+		{"nothing", func() {}, 0},
+		{"a useless packet", func() { m.dropped++ }, 0},
+		{"an attempt", func() { m.attempt++ }, 1},
+		{"a send that is refused", func() { w.fault = errCable }, 1},
+		{"the same again", func() {}, 0},
+	} {
+		before := told
+		for range 100 {
+			c.Event(func(time.Duration) []time.Duration { step.event(); step.event = func() {}; return []time.Duration{1} })
+		}
+		if told != before+step.times {
+			t.Errorf("%s: told %d times", step.name, told-before)
+		}
+	}
 }
 
 // A machine that is due from the beginning ticks while its client is made.
