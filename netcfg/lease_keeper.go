@@ -240,7 +240,7 @@ func (k *keeper) toggle(c *leaseClient, d *LinkState, ready bool, p *planner) {
 		c.failed, c.running = err.Error(), false // the next look tries again
 		return
 	}
-	c.started = true
+	c.started, c.stateless = true, d.stateless()
 }
 
 // report logs a lease when it is another than before, not when it goes on.

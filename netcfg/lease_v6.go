@@ -72,8 +72,8 @@ func (p *planner) readyForV6(index int) bool {
 }
 
 // tendV6 tells the client of what only IPv6 has: addresses of the lease that
-// somebody else has too, and routers that came late and say that they give
-// addresses themselves.
+// somebody else has too, and routers that came late, or changed, in whether they
+// give addresses themselves. A lease that has addresses outlives that.
 func (c *leaseClient) tendV6(d *LinkState, p *planner) {
 	client, ok := c.protocol.(clientV6)
 	if !ok || !c.running {
@@ -84,9 +84,9 @@ func (c *leaseClient) tendV6(d *LinkState, p *planner) {
 			client.conflict(a.Prefix.Addr())
 		}
 	}
-	if d.stateless() != c.stateless && client.Status().Lease == nil {
+	lease := client.Status().Lease
+	if d.stateless() != c.stateless && (lease == nil || len(lease.Addresses) == 0) {
 		c.down()
 		c.running = false
 	}
-	c.stateless = d.stateless()
 }
