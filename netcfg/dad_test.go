@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,8 +32,12 @@ func (m *muteLink) whoHas(context.Context, LinkState, netip.Addr) (string, error
 	return "02:00:00:00:00:99", nil
 }
 
-// fail is the kernel's failed check of all addresses that we added.
+// fail is the kernel's failed check of all addresses that we added, of which it
+// deletes those that end (addrconf_dad_stop).
 func (f *fake) fail() {
+	f.state.Addresses = slices.DeleteFunc(f.state.Addresses, func(a AddressState) bool {
+		return a.Proto == ownProto && a.Prefix.Addr().Is6() && a.Dynamic
+	})
 	for i := range f.state.Addresses {
 		if a := &f.state.Addresses[i]; a.Proto == ownProto && a.Prefix.Addr().Is6() {
 			a.Tentative, a.DADFailed = true, true
