@@ -34,8 +34,10 @@ func (p *planner) examine(l *link, d *LinkState) []Finding {
 	if l.kind == kindBond {
 		out = p.examineBond(l, d)
 	}
-	if parent := p.have.link(d.Parent); d.Kind == string(kindVLAN) && parent != nil && d.MTU > parent.MTU {
-		out = append(out, Finding{Text: fmt.Sprintf("its MTU %d is above the %d of %s", d.MTU, parent.MTU, parent.Name)})
+	if d.Kind == string(kindVLAN) {
+		if parent := p.link(d.Parent); parent != nil && d.MTU > parent.MTU {
+			out = append(out, Finding{Text: fmt.Sprintf("its MTU %d is above the %d of %s", d.MTU, parent.MTU, parent.Name)})
+		}
 	}
 	if d.Forwarding && d.AcceptRA == acceptRAHost && p.hasAdvertisedRoute(d.Index) {
 		out = append(out, Finding{Text: "forwarding is on, so its advertised routes will expire; accept-ra: true keeps them"})

@@ -62,11 +62,11 @@ func (p *planner) ipv6(l *link, d *LinkState) {
 // when its carrier came: somebody deleted it.
 func (p *planner) lostLinkLocal(l *link, d *LinkState) bool {
 	made := l.linkLocal && d.Up && d.Carrier && !d.Settling && !d.DisableIPv6 && d.AddrGenMode != genNone &&
-		d.Name != "lo" && linkLocalOf(d.MAC).IsValid()
+		d.Name != "lo"
 	return made && !slices.ContainsFunc(p.addressesOf[d.Index], func(a AddressState) bool {
 		stays := a.Proto != ownProto || l.has(a.Prefix)
 		return stays && a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
-	})
+	}) && linkLocalOf(d.MAC).IsValid()
 }
 
 // generate makes the kernel make the link-local address, if it is not there,

@@ -11,10 +11,11 @@ import (
 // them.
 func (p *planner) linkRoutes(l *link, index int) {
 	d := p.link(index)
-	routes := slices.Clone(l.routes)
-	slices.SortStableFunc(routes, func(a, b Route) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.To.Bits(), a.To.Bits()))
-	})
+	routes := l.routes
+	if !slices.IsSortedFunc(routes, firstOnLink) {
+		routes = slices.Clone(routes)
+		slices.SortStableFunc(routes, firstOnLink)
+	}
 	for _, r := range routes {
 		if r.To.Addr().Is6() && d.lacksIPv6() {
 			p.wait(l, waitIPv6, noIPv6(d))
@@ -22,6 +23,10 @@ func (p *planner) linkRoutes(l *link, index int) {
 		}
 		p.route(l, d, r)
 	}
+}
+
+func firstOnLink(a, b Route) int {
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.To.Bits(), a.To.Bits()))
 }
 
 func rank(r Route) int {
