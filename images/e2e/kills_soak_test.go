@@ -123,10 +123,10 @@ func storm(t *testing.T, ctx context.Context, r *rack.Rack, n *rack.Node, lastBo
 		t.Fatal(err)
 	}
 	joined := rack.Joined(lastBoot)
-	v, err := r.WaitFor(ctx, n.Name, func(v rack.View) bool {
+	over := func(v rack.View) bool {
 		return joined(v) && v.AgentCrashes >= stormKills && len(unlike(v, settled)) == 0
-	})
-	if err != nil {
+	}
+	if _, err := r.WaitFor(ctx, n.Name, over); err != nil {
 		seen, _ := r.WaitFor(t.Context(), n.Name, func(rack.View) bool { return true }) // as it is
 		t.Fatal(err, unlike(seen, settled))
 	}
@@ -135,10 +135,15 @@ func storm(t *testing.T, ctx context.Context, r *rack.Rack, n *rack.Node, lastBo
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(log, ended) { // it looks for zombies for seconds
-			return v, log
+		if !strings.Contains(log, ended) { // it looks for zombies for seconds
+			time.Sleep(time.Second)
+			continue
 		}
-		time.Sleep(time.Second)
+		v, err := r.WaitFor(ctx, n.Name, over) // after the log: no service has fewer incarnations
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, log
 	}
 }
 
