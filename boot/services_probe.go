@@ -23,6 +23,10 @@ func (n *Node) notices(ref service.Ref) func(context.Context, uint64) (monitor.N
 // endProbe ends the program of an exec probe that an agent before this one was
 // at: nobody else does, and init runs no second one beside it.
 func (n *Node) endProbe(ctx context.Context, w supervise.Watched) {
+	runs := func(p *service.Probe) bool { return p != nil && len(p.Exec) > 0 }
+	if !runs(w.Service.Ready) && !runs(w.Service.Alive) {
+		return
+	}
 	name := supervise.ProbeSpec(w, []string{""}).Name
 	rows, err := n.init.List(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ func (k *kernel) route(ctx context.Context, index int, op Op) error {
 	case op.Verb == OpReplaceRoute:
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	case op.Verb == OpDeleteRoute:
-		typ, flags = unix.RTM_DELROUTE, 0
+		typ, flags, proto = unix.RTM_DELROUTE, 0, op.Proto
 	case r.To.Addr().Is6():
 		// Beside a router advertisement's route of the same metric.
 		flags = unix.NLM_F_CREATE | unix.NLM_F_APPEND

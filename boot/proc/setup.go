@@ -41,7 +41,8 @@ type Folder struct {
 // CoreDir is where the cores of services are. For each incarnation whose core is
 // wanted the agent puts a file NAME-INCARNATION.limit there, with the bytes that
 // are kept; beside it, the dump becomes NAME-INCARNATION.core (init's handler of
-// dumps), with an empty NAME-INCARNATION.cut if it was longer. All of it is memory, which the agent gives back after the bundle.
+// dumps), with an empty NAME-INCARNATION.cut if it was longer. All of it is
+// memory, which the agent gives back after the bundle.
 const CoreDir = "/run/reveille/cores"
 
 func (s *Setup) has(namespace string) bool {
