@@ -22,8 +22,10 @@ const (
 
 // Run keeps the network converged until ctx ends, and then returns nil. It
 // reads the network again after every link, address and route event, and each
-// minute without one. Every error is logged with what happens next.
+// minute without one. Every error is logged with what happens next; DHCP clients
+// go on meanwhile, and a new lease is taken in at once.
 func (r *Reconciler) Run(ctx context.Context) error {
+	defer r.useLeases()()
 	backoff := retryFirst
 	for ctx.Err() == nil {
 		err := r.watchOnce(ctx, &backoff)
@@ -37,6 +39,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		backoff = min(2*backoff, retryMost)
 		select {
 		case <-time.After(pause):
+		case <-r.leases.c:
 		case <-ctx.Done():
 		}
 	}
@@ -70,7 +73,6 @@ func (r *Reconciler) watchOnce(ctx context.Context, backoff *time.Duration) erro
 	}
 	defer net.Close()
 	r.forgetSolicited()
-	defer r.useLeases()()
 	for {
 		var report Report
 		_, err := r.passes(ctx, net, &report)

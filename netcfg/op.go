@@ -54,6 +54,7 @@ type Op struct {
 	Rule             Rule
 	Proto            int // route: its owner, so that nobody else's is deleted; 0 for ours in an addition, for any in a deletion
 	File             string
+	Retires          bool   // removes what an earlier document had, after all new is in place
 	Why              string // for a person: what is there instead, or what needs it; "" when it is merely missing
 }
 

@@ -93,7 +93,11 @@ func (p *planner) run() {
 		}
 		p.rules(l)
 	}
+	inPlace := len(p.ops)
 	p.retire()
+	for i := range p.ops[inPlace:] {
+		p.ops[inPlace+i].Retires = true
+	}
 	p.otherSysctls()
 	p.resolvConf()
 	p.hostsFile()

@@ -189,9 +189,9 @@ func (r *Reconciler) gathered(ctx context.Context, looked time.Time) bool {
 	}
 }
 
-// passes observes, plans and applies until nothing is left to do. A refused
-// operation ends its pass; the next one plans from what is there by then, so a
-// race heals. An operation that is refused again is the error.
+// passes observes, plans and applies until nothing is left to do. After a refused
+// operation its pass goes on with other links; the next one plans from what is
+// there by then, so a race heals. An operation that is refused again is the error.
 func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([]wait, error) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -245,26 +245,4 @@ func (r *Reconciler) passes(ctx context.Context, net network, report *Report) ([
 	refusal = fmt.Errorf("converge in %d passes: %w", maxPasses, refusal)
 	r.publishFailure(refusal)
 	return nil, refusal
-}
-
-// applyAll does the operations up to the first that is refused, and says which.
-func (r *Reconciler) applyAll(ctx context.Context, net network, ops []Op, report *Report) (string, error) {
-	report.Ops = slices.Grow(report.Ops, len(ops))
-	for _, op := range ops {
-		report.Writes++
-		err := net.Apply(ctx, op)
-		if err != nil && op.Verb == OpSysctl {
-			r.refuse(op, err, time.Now())
-			continue // nothing else depends on it
-		}
-		if err != nil {
-			return op.String(), err
-		}
-		r.triedIPv6(op, time.Now())
-		report.Ops = append(report.Ops, op)
-		if r.opt.Applied != nil {
-			r.opt.Applied(op)
-		}
-	}
-	return "", nil
 }
