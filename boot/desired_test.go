@@ -1,19 +1,12 @@
 package boot
 
 import (
-	"context"
 	"errors"
-	"log/slog"
-	"net"
 	"strings"
 	"testing"
 
 	"reveille/boot/cluster/clusterv1"
-	"reveille/boot/params"
-	"reveille/boot/proc"
 	"reveille/boot/service"
-	"reveille/boot/state"
-	"reveille/tpm"
 )
 
 func own(t *testing.T) service.Definitions {
@@ -51,10 +44,10 @@ func TestDesiredOfTwoDocuments(t *testing.T) {
 // A document that is not right leaves what runs as it is, and is told.
 func TestDesiredStaysInForce(t *testing.T) {
 	var d desired
-	_, changed := d.Get()
+	_, _, changed := d.Get()
 	d.set(service.Desired{Generation: 1}, 1, nil)
 	<-changed
-	_, changed = d.Get()
+	_, _, changed = d.Get()
 	d.set(service.Desired{}, 2, errors.New("no such key"))
 	select {
 	case <-changed:
@@ -65,41 +58,5 @@ func TestDesiredStaysInForce(t *testing.T) {
 	d.tell(s)
 	if d.Given() != 2 || s.GetServicesGeneration() != 1 || s.GetServicesProblem() != "generation 2 is not in force: no such key" {
 		t.Errorf("given %d, told %v", d.Given(), s)
-	}
-}
-
-// What the cluster gave is in force for the agent after this one, too, also if
-// it could not be stored: what runs by it must not end by an older word.
-func TestDesiredOutlivesAnAgentWithoutADisk(t *testing.T) {
-	kept := map[proc.Slot][]byte{}
-	agent := func() *Node {
-		ours, its := net.Pipe()
-		t.Cleanup(func() { ours.Close() })
-		go func() { // ends with its other end
-			_ = proc.Serve(t.Context(), its, map[string]proc.Handler{
-				proc.OpKeep: proc.Handle(func(_ context.Context, k proc.Kept) (proc.Nothing, error) {
-					kept[k.Slot] = k.Data
-					return proc.Nothing{}, nil
-				}),
-				proc.OpKept: proc.Handle(func(_ context.Context, k proc.Kept) (proc.Kept, error) { return proc.Kept{Data: kept[k.Slot]}, nil }),
-			})
-		}()
-		n := &Node{init: proc.NewClient(ours), params: &params.Params{Services: own(t)}}
-		n.logger = func(string) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
-		n.track = NewTracker([]Stage{{Name: "config"}})
-		n.opened.vault = new(state.Partition).Vault(nil, errors.New("no disk"), tpm.Disabled)
-		return n
-	}
-	a := agent()
-	a.keepServices(t.Context(), &clusterv1.DesiredServices{Generation: 7, Document: []byte("version: 1\nservices: {web: {command: [/web]}}\n")})
-	if a.opened.now().Services != nil {
-		t.Fatal("it was stored")
-	}
-	b := agent()
-	if err := b.recallServices(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if d, _ := b.desired.Get(); d.Generation != 7 || len(d.Services) != 2 {
-		t.Errorf("the next agent has %+v", d)
 	}
 }

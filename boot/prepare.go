@@ -33,7 +33,7 @@ func rootDir(ref service.Ref) string {
 
 // prepareService makes the root of an incarnation, and the files in it.
 func (n *Node) prepareService(ctx context.Context, s service.Service, ref service.Ref) (supervise.Prepared, error) {
-	desired, _ := n.desired.Get()
+	desired, _, _ := n.desired.Get()
 	var made supervise.Prepared
 	if s.Payload != "" {
 		p, ok := desired.Payload(s.Payload)
@@ -75,7 +75,7 @@ func (n *Node) makeRoot(ctx context.Context, p service.Payload, ref service.Ref)
 	if err := n.payloads.Mount(); err != nil {
 		return "", err
 	}
-	desired, _ := n.desired.Get()
+	desired, _, _ := n.desired.Get()
 	n.payloads.Prune(desired.Payloads)
 	var root string
 	err := n.payloads.Use(ctx, p, func(files string) (err error) {

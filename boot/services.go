@@ -71,16 +71,17 @@ func (n *Node) superviseServices(ctx context.Context) error {
 	return s.Run(ctx)
 }
 
-// desire passes on what is desired, whenever that changes.
+// desire passes on what is desired, once that is known and whenever it changes:
+// until then nothing is stopped for want of a wish.
 func (n *Node) desire(ctx context.Context, s *supervise.Supervisor) {
 	for {
-		desired, changed := n.desired.Get()
+		desired, known, changed := n.desired.Get()
 		var wishes []supervise.Wish
 		for _, d := range desired.Services {
 			w := desired.Wish(d.Name)
 			wishes = append(wishes, supervise.Wish{Service: d, Stopped: w.Stopped, Starts: w.Start})
 		}
-		if s.Desire(ctx, wishes) != nil {
+		if known && s.Desire(ctx, wishes) != nil {
 			return
 		}
 		select {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -14,14 +15,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"reveille/boot/cluster/clusterv1"
+	"reveille/boot/params"
 	"reveille/boot/proc"
 	"reveille/boot/service"
+	"reveille/boot/state"
 	"reveille/boot/supervise"
 	"reveille/images/vmserver/vm"
 )
@@ -69,9 +74,13 @@ type agentLife struct {
 
 // live begins a life over a process table that outlives it, as init's does.
 func live(t *testing.T, ctx context.Context, table *proc.Table, dir string, bundles chan<- supervise.Death) *agentLife {
+	return liveOver(t, ctx, tableOperations(table), dir, bundles)
+}
+
+func liveOver(t *testing.T, ctx context.Context, init map[string]proc.Handler, dir string, bundles chan<- supervise.Death) *agentLife {
 	ours, its := net.Pipe()
-	go func() { _ = proc.Serve(ctx, its, tableOperations(table)) }() // ends with ctx
-	n := &Node{init: proc.NewClient(ours), bootID: "boot", track: NewTracker(nil)}
+	go func() { _ = proc.Serve(ctx, its, init) }() // ends with ctx
+	n := &Node{init: proc.NewClient(ours), bootID: "boot", track: NewTracker(Stages)}
 	n.logger = func(string) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 	s := supervise.New(supervise.Config{
 		Init: n.init, Boot: n.bootID, Now: uptime, Dir: dir, Log: n.logger("services"), Cgroups: supervise.Cgroups{Root: ownCgroups},
@@ -107,6 +116,24 @@ func tableOperations(table *proc.Table) map[string]proc.Handler {
 		proc.OpNotices:  proc.Handle(table.Notices),
 		proc.OpTerminal: proc.Handle(table.Terminal),
 		proc.OpType:     proc.Handle(func(_ context.Context, in proc.Typed) (proc.Nothing, error) { return proc.Nothing{}, table.Type(in) }),
+	}
+}
+
+// keepOperations is what init serves of what agents leave with it.
+func keepOperations(kept map[proc.Slot][]byte) map[string]proc.Handler {
+	var mu sync.Mutex
+	return map[string]proc.Handler{
+		proc.OpKeep: proc.Handle(func(_ context.Context, k proc.Kept) (proc.Nothing, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			kept[k.Slot] = k.Data
+			return proc.Nothing{}, nil
+		}),
+		proc.OpKept: proc.Handle(func(_ context.Context, k proc.Kept) (proc.Kept, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return proc.Kept{Slot: k.Slot, Data: kept[k.Slot]}, nil
+		}),
 	}
 }
 
@@ -216,6 +243,7 @@ func inside(t *testing.T) {
 	if left, err := os.ReadDir(ownCgroups + "/services"); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.IsDir() }) {
 		t.Errorf("cgroups are left: %v, %v", left, err)
 	}
+	unstored(t, ctx, table)
 	counted := map[string]int{}
 	for len(bundles) > 0 {
 		counted[(<-bundles).Service.Name]++
@@ -257,6 +285,55 @@ func (a *agentLife) probes(table *proc.Table, name string, ok func(proc.Process)
 	}
 	a.Fatalf("no such probe of %s in %+v", name, table.List())
 	return proc.Process{}
+}
+
+// unstored: the cluster gives generation 2, which cannot be stored, and the
+// agent dies. The next one goes on with it, and while it cannot read it stops
+// nothing.
+func unstored(t *testing.T, ctx context.Context, table *proc.Table) {
+	dir, kept := t.TempDir(), map[proc.Slot][]byte{}
+	init := tableOperations(table)
+	maps.Copy(init, keepOperations(kept))
+	given := &clusterv1.DesiredServices{Generation: 2, Document: []byte("version: 1\nservices: {vms: {command: [/bin/sleep, 1000], restart: never}}\n")}
+	stored, err := packServices(&clusterv1.DesiredServices{Generation: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(ctx context.Context) *agentLife {
+		a := liveOver(t, ctx, init, dir, nil)
+		a.node.params = &params.Params{}
+		a.node.opened.vault = &state.Vault{} // that stores nothing
+		if err := a.node.recallServices(ctx, stored); err != nil {
+			t.Fatal(err)
+		}
+		go a.node.desire(ctx, a.s)
+		return a
+	}
+	runs := func(s supervise.Status) bool { return s.State == supervise.Running && s.Incarnation == 1 && s.Enabled }
+
+	first, die := context.WithCancel(ctx)
+	a := next(first)
+	a.node.keepServices(first, given)
+	a.await("vms", runs)
+	die()
+	second, die := context.WithCancel(ctx)
+	b := next(second)
+	b.await("vms", runs)
+	if b.node.desired.Given() != 2 {
+		t.Errorf("generation %d is in force", b.node.desired.Given())
+	}
+	die()
+	whole := kept[proc.KeptServices]
+	kept[proc.KeptServices] = whole[:len(whole)/2]
+	c := next(ctx)
+	c.await("vms", func(s supervise.Status) bool { return s.State == supervise.Running && !s.Enabled })
+	if _, known, _ := c.node.desired.Get(); known || c.node.desired.Given() != 0 {
+		t.Error("what cannot be read is in force")
+	}
+	c.node.keepServices(ctx, given)
+	c.await("vms", runs)
+	c.node.keepServices(ctx, &clusterv1.DesiredServices{Generation: 3})
+	c.await("vms", func(s supervise.Status) bool { return s.Service == "" })
 }
 
 func executable(t *testing.T) string {
@@ -333,6 +410,7 @@ func (a *agentLife) await(name string, ok func(supervise.Status) bool) supervise
 		}
 		select {
 		case <-changed:
+		case <-time.After(100 * time.Millisecond): // a wish that changes nothing else is not told
 		case <-deadline:
 			a.Fatalf("%s is %s, %q, %s", name, s.State, s.Verdict, s.Reason)
 		}

@@ -132,13 +132,12 @@ type Restart struct {
 	Forced bool       `json:"-"`      // init's own decision, for an agent that dies in a loop
 }
 
-// MaxKept bounds what init keeps for the agent: an opened config with a
+// MaxKept bounds what init keeps for the agent in a slot: an opened config with a
 // directory of some hundred controllers is under 64 KiB.
 const MaxKept = 256 << 10
 
-// Kept is what an agent leaves with init for the agent after it: the opened
-// config, which the TPM gives out only once a boot. init never looks into it,
-// and it never reaches the log.
+// Kept is what an agent leaves with init for the agent after it. init never looks
+// into it, and it never reaches the log nor a disk.
 type Kept struct {
 	Slot Slot   `json:"slot"`
 	Data []byte `json:"data"`
@@ -149,8 +148,8 @@ type Slot string
 
 // The slots.
 const (
-	KeptConfig   Slot = "config"   // that was opened
-	KeptServices Slot = "services" // that the cluster wants, in force, stored or not
+	KeptConfig   Slot = "config"   // opened, which the TPM gives out only once a boot
+	KeptServices Slot = "services" // of the cluster, that are in force, stored or not
 )
 
 // Client is the agent's side of the control socket. Its methods are safe for

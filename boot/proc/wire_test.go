@@ -78,7 +78,7 @@ func TestMarkupFitsAFrame(t *testing.T) {
 		OpLog: Handle(func(context.Context, LogQuery) (LogPage, error) {
 			return LogPage{Records: []LogRecord{{Text: text}}}, nil
 		}),
-		OpKept: Handle(func(context.Context, Nothing) (Kept, error) {
+		OpKept: Handle(func(context.Context, Kept) (Kept, error) {
 			return Kept{Data: make([]byte, maxFrame)}, nil
 		}),
 	})
