@@ -124,7 +124,9 @@ func TestRefusalStarvesNobody(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.server.set(func() { s.server.silent = false })
 		granted := time.Now()
-		if err := s.WaitFor(t.Context(), func(st Status) bool { return len(st.Addresses) == 2 }); err != nil {
+		patience, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		if err := s.WaitFor(patience, func(st Status) bool { return len(st.Addresses) == 2 }); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(granted); waited > 2*time.Minute {
