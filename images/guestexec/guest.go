@@ -19,10 +19,10 @@ import (
 func guest() {
 	code, err := runTest(context.Background())
 	if err != nil {
-		fmt.Println("guestexec:", err)
-		code = 2
+		fmt.Printf("%s2: %v\n", exitLine, err)
+	} else {
+		fmt.Printf("%s%d\n", exitLine, code)
 	}
-	fmt.Printf("%s%d\n", exitLine, code)
 	unix.Sync()
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
 		fmt.Println("guestexec: switch off:", err)

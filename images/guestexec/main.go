@@ -39,6 +39,10 @@ const (
 	testFile = testDir + "/test"
 	treeDir  = "/peers"
 	exitLine = "guestexec: exit "
+
+	// guestMemory, MiB, is for a benchmark that keeps several networks of a
+	// thousand devices.
+	guestMemory = 2048
 )
 
 func main() {
@@ -82,9 +86,12 @@ func host(ctx context.Context, tree, test string, args []string) (code int, err 
 	if err := node.PowerOn(ctx); err != nil {
 		return 0, err
 	}
-	exit, err := node.WaitSerial(ctx, regexp.MustCompile(exitLine+`(\d+)\r?\n`))
+	exit, err := node.WaitSerial(ctx, regexp.MustCompile(exitLine+`(\d+)(?:: (.*?))?\r?\n`))
 	if err != nil {
 		return 0, err
+	}
+	if exit[2] != "" {
+		return 0, fmt.Errorf("in the guest: %s", exit[2])
 	}
 	return strconv.Atoi(exit[1])
 }
@@ -127,7 +134,7 @@ func pack(dir, tree, test string, args []string) (bench.Config, error) {
 	initramfs := filepath.Join(dir, "initramfs")
 	_, err = spec.WriteFile(initramfs)
 	return bench.Config{
-		Name: filepath.Base(test), Kernel: kernel.Image, Initramfs: initramfs,
+		Name: filepath.Base(test), Kernel: kernel.Image, Initramfs: initramfs, MemoryMiB: guestMemory,
 		Serial: []bench.Pace{bench.Unlimited(), bench.Unlimited()}, NICs: 2,
 		Append: "loglevel=4",
 	}, err
