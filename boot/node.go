@@ -86,6 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		payloads:    &payload.Store{Dir: payloadsDir, Log: o.Logger("services")},
 		recorded:    make(chan struct{}, 1),
 	}
+	n.payloads.Wanted = n.wantedPayloads
 	n.settings = n.readSettings()
 	// Until init says how they died: each agent before this one did.
 	n.known.crashes.Count = uint32(o.Incarnation - 1)

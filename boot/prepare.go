@@ -75,13 +75,11 @@ func (n *Node) makeRoot(ctx context.Context, p service.Payload, ref service.Ref)
 	if err := n.payloads.Mount(); err != nil {
 		return "", err
 	}
-	desired, _, _ := n.desired.Get()
-	n.payloads.Prune(desired.Payloads)
+	if err := payload.Remove(rootDir(ref)); err != nil {
+		return "", err
+	}
 	var root string
-	err := n.payloads.Use(ctx, p, func(files string) (err error) {
-		if err = payload.Remove(rootDir(ref)); err != nil {
-			return err
-		}
+	err := n.payloads.Unpack(ctx, p, func(files string) (err error) {
 		root, err = payload.Root(files, rootDir(ref))
 		return err
 	})
@@ -89,6 +87,12 @@ func (n *Node) makeRoot(ctx context.Context, p service.Payload, ref service.Ref)
 		return "", err
 	}
 	return root, copyNames(root)
+}
+
+// wantedPayloads are those that a service may yet be started with.
+func (n *Node) wantedPayloads() []service.Payload {
+	desired, _, _ := n.desired.Get()
+	return desired.Payloads
 }
 
 // copyNames gives a root the node's names, as they are now: without hosts(5)

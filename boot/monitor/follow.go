@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"reveille/boot/service"
 )
 
 // follow starts what hints at a change before the next look would find it.
@@ -17,7 +19,7 @@ func (m *monitor) follow(ctx context.Context) {
 	}
 	if s.Ready != nil && s.Ready.Notify || s.Alive != nil && s.Alive.Notify {
 		m.heard.began(time.Now())
-		go m.followNotices(ctx)
+		go m.followNotices(ctx, noticePause(s.Alive))
 	}
 }
 
@@ -53,8 +55,17 @@ func (m *monitor) watchOnce(ctx context.Context, url string) error {
 	return err
 }
 
+// noticePause is between two questions for notices. Beats are counted, so none is
+// lost, but it is known later: by a quarter of its interval at most.
+func noticePause(alive *service.Probe) time.Duration {
+	if alive != nil && alive.Notify && alive.Interval > 0 {
+		return min(leastDelay, alive.Interval/4)
+	}
+	return leastDelay
+}
+
 // followNotices takes up what the service says over sd_notify.
-func (m *monitor) followNotices(ctx context.Context) {
+func (m *monitor) followNotices(ctx context.Context, pause time.Duration) {
 	var last Notice
 	for ctx.Err() == nil {
 		n, err := m.target.Notices(ctx, last.Seq)
@@ -65,7 +76,7 @@ func (m *monitor) followNotices(ctx context.Context) {
 		m.heard.take(n, time.Now())
 		last = n
 		m.hint()
-		sleep(ctx, leastDelay) // it may say something all the time
+		sleep(ctx, pause) // it may say something all the time
 	}
 }
 

@@ -60,56 +60,8 @@ func write(t testing.TB, file string, b []byte) string {
 func store(t *testing.T) *Store { return &Store{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)} }
 
 func unpack(s *Store, ctx context.Context, p service.Payload) (dir string, err error) {
-	err = s.Use(ctx, p, func(files string) error { dir = files; return nil })
+	err = s.Unpack(ctx, p, func(files string) error { dir = files; return nil })
 	return dir, err
-}
-
-// Old payloads make room for new ones, but for what is wanted, is being used, or
-// has a service's root over it.
-func TestPrune(t *testing.T) {
-	s := store(t)
-	var all []service.Payload
-	dirs := map[string]string{}
-	for _, name := range []string{"wanted", "used", "mounted", "old"} {
-		b := archive(t, name+"=1")
-		p := service.Payload{Name: name, Source: write(t, filepath.Join(t.TempDir(), "p"), b), Digest: digestOf(b)}
-		dir, err := unpack(s, t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, dirs[name] = append(all, p), dir
-	}
-	root := t.TempDir()
-	if _, err := Root(dirs["mounted"], root); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := Remove(root); err != nil {
-			t.Error(err)
-		}
-	}()
-	left := func() (names []string) {
-		for name, dir := range dirs {
-			if _, err := os.Stat(dir); err == nil {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		return names
-	}
-	err := s.Use(t.Context(), all[1], func(string) error {
-		s.Prune(all[:1])
-		if got := left(); !slices.Equal(got, []string{"mounted", "used", "wanted"}) {
-			t.Errorf("left %v", got)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Prune(all[:1]); !slices.Equal(left(), []string{"mounted", "wanted"}) {
-		t.Errorf("left %v", left())
-	}
 }
 
 func TestArchives(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"reveille/boot/service"
 )
 
 // inMounts runs the test again in a process with mounts of its own, whose dir is
@@ -62,6 +64,67 @@ func TestRoots(t *testing.T) {
 	if got := listing(t, dir); !slices.Equal(got, []string{"payload/", "payload/etc/", "payload/etc/x=1"}) {
 		t.Errorf("left %v", got)
 	}
+}
+
+// There is room for two payloads. What the third needs comes of those that
+// nobody wants and no root has, and of what a killed agent left.
+func TestRoomForAnother(t *testing.T) {
+	dir, inside := inMounts(t)
+	if !inside {
+		return
+	}
+	var wanted []service.Payload
+	s := store(t)
+	s.Dir, s.Wanted = filepath.Join(dir, "store"), func() []service.Payload { return wanted }
+	if err := errors.Join(os.Mkdir(s.Dir, 0o700), unix.Mount("t", s.Dir, "tmpfs", 0, "size=1m")); err != nil {
+		t.Fatal(err)
+	}
+	made := func(name string) service.Payload {
+		b := archive(t, name+"="+strings.Repeat(name, 400<<10))
+		return service.Payload{Name: name, Source: write(t, filepath.Join(dir, name+".tar"), b), Digest: digestOf(b)}
+	}
+	has := func(want ...service.Payload) {
+		t.Helper()
+		entries, err := os.ReadDir(s.Dir)
+		if err != nil || len(entries) != len(want) {
+			t.Fatalf("got %v, %v", entries, err)
+		}
+		for _, p := range want {
+			if _, err := os.Stat(filepath.Join(s.Dir, strings.TrimPrefix(p.Digest, "sha256:"), p.Name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	a, b, c, d := made("a"), made("b"), made("c"), made("d")
+	root := filepath.Join(dir, "a-1")
+	write(t, filepath.Join(s.Dir, ".00.new", "x"), make([]byte, 700<<10)) // of a killed agent
+	err := s.Unpack(t.Context(), a, func(files string) error {
+		_, err := Root(files, root)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unpack(s, t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	has(a, b)
+	if _, err := unpack(s, t.Context(), c); err != nil { // in place of b
+		t.Fatal(err)
+	}
+	has(a, c)
+	wanted = []service.Payload{c}
+	if _, err := unpack(s, t.Context(), d); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+	has(a, c)
+	if err := Remove(root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unpack(s, t.Context(), d); err != nil { // in place of a
+		t.Fatal(err)
+	}
+	has(c, d)
 }
 
 // A folder is the same for all who name it, mounts in it included.

@@ -4,6 +4,7 @@
 package payload
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,47 +22,25 @@ import (
 )
 
 // Store keeps payloads unpacked, each in a folder that is called by its digest.
-// The folder appears when it is whole.
+// The folder appears when it is whole, and goes when there must be room for
+// another and nobody uses or wants it.
 type Store struct {
-	Dir string // a file system with owners and links; the state partition is none
-	Log *slog.Logger
+	Dir    string // a file system with owners and links; the state partition is none
+	Log    *slog.Logger
+	Wanted func() []service.Payload // that may be used again; nil: none
 
-	mu    sync.Mutex
-	busy  map[string]chan struct{} // by digest: closed when somebody has done with it
-	users map[string]int           // by digest: who is at it, and has no root of it yet
+	mu   sync.Mutex
+	busy map[string]chan struct{} // by digest: closed when somebody has done with it
 }
 
 // maxManifest is what registries take.
 const maxManifest = 4 << 20
 
-// Use calls use with the folder that has a payload's files. Whoever asks for what
-// is being unpacked waits for it, and nobody else does. The folder stays until
-// use has returned, and as long as it has made a root of it (Root).
-func (s *Store) Use(ctx context.Context, p service.Payload, use func(files string) error) error {
-	name := folderOf(p)
-	s.count(name, 1)
-	defer s.count(name, -1)
-	files, err := s.unpacked(ctx, p, name)
-	if err != nil {
-		return err
-	}
-	return use(files)
-}
-
-func folderOf(p service.Payload) string { return strings.TrimPrefix(p.Digest, "sha256:") }
-
-func (s *Store) count(name string, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.users == nil {
-		s.users = map[string]int{}
-	}
-	if s.users[name] += n; s.users[name] == 0 {
-		delete(s.users, name)
-	}
-}
-
-func (s *Store) unpacked(ctx context.Context, p service.Payload, name string) (string, error) {
+// Unpack has use called with the folder of a payload's files, which stays when
+// use has made it the lower layer of a root (Root). Whoever asks for what is
+// being unpacked waits for it, and nobody else does.
+func (s *Store) Unpack(ctx context.Context, p service.Payload, use func(files string) error) error {
+	name := strings.TrimPrefix(p.Digest, "sha256:")
 	dir := filepath.Join(s.Dir, name)
 	for {
 		done := s.begin(name)
@@ -70,65 +49,68 @@ func (s *Store) unpacked(ctx context.Context, p service.Payload, name string) (s
 		}
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return ctx.Err()
 		case <-done:
 		}
 	}
 	defer s.end(name)
 	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
+		return use(dir)
 	}
-	next := filepath.Join(s.Dir, "."+name+".new")
+	if err := s.sweep(); err != nil {
+		s.Log.Warn("make room for payload " + p.Name + ": " + err.Error() + ", going on")
+	}
+	next := s.part(name)
 	if err := s.unpack(ctx, p, next); err != nil {
-		return "", errors.Join(fmt.Errorf("unpack payload %s from %s: %w", p.Name, p.Source, err), os.RemoveAll(next))
+		return errors.Join(fmt.Errorf("unpack payload %s from %s: %w", p.Name, p.Source, err), os.RemoveAll(next))
 	}
 	if err := os.Rename(next, dir); err != nil {
-		return "", fmt.Errorf("unpack payload %s: %w", p.Name, err)
+		return fmt.Errorf("unpack payload %s: %w", p.Name, err)
 	}
-	return dir, nil
+	return use(dir)
 }
 
-// Prune removes the payloads that are neither wanted nor in use, to make room.
-// What cannot be removed is told and stays.
-func (s *Store) Prune(wanted []service.Payload) {
-	keep, err := lowerDirs("/proc/self/mountinfo")
-	if err != nil {
-		s.Log.Warn("remove old payloads: " + err.Error() + ", going on")
-		return
-	}
-	for _, p := range wanted {
-		keep = append(keep, filepath.Join(s.Dir, folderOf(p)))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// part is where a payload lies that is not whole.
+func (s *Store) part(name string) string { return filepath.Join(s.Dir, "."+name+".new") }
+
+// sweep removes payloads that no root has and nobody wants, and parts that an
+// agent left which was killed.
+func (s *Store) sweep() error {
 	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
-		return // it is not mounted yet
-	}
 	for _, e := range entries {
-		dir, name := filepath.Join(s.Dir, e.Name()), strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), ".new")
-		if s.users[name] > 0 || slices.Contains(keep, dir) {
-			continue
+		name := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "."), ".new")
+		if s.begin(name) != nil {
+			continue // somebody is at it
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			s.Log.Warn("remove old payload: " + err.Error() + ", going on")
-			continue
+		if whole := name == e.Name(); !whole || !s.isWanted(name) && !hasRoot(filepath.Join(s.Dir, name)) {
+			err = errors.Join(err, s.remove(name, whole))
 		}
-		s.Log.Info("payload removed, nobody wants it any more: digest sha256:" + name)
+		s.end(name)
 	}
+	return err
 }
 
-// lowerDirs are what the overlays of a mountinfo file lie over (proc(5)).
-func lowerDirs(mountinfo string) (dirs []string, err error) {
-	text, err := os.ReadFile(mountinfo)
-	for line := range strings.Lines(string(text)) {
-		for option := range strings.SplitSeq(line[strings.LastIndexByte(line, ' ')+1:], ",") {
-			if dir, found := strings.CutPrefix(option, "lowerdir="); found {
-				dirs = append(dirs, dir)
-			}
-		}
+func (s *Store) isWanted(name string) bool {
+	return s.Wanted != nil && slices.ContainsFunc(s.Wanted(), func(p service.Payload) bool { return p.Digest == "sha256:"+name })
+}
+
+// remove takes the folder's name away first: what is cut off is not whole.
+func (s *Store) remove(name string, whole bool) error {
+	if err := os.RemoveAll(s.part(name)); err != nil || !whole {
+		return err
 	}
-	return dirs, err
+	if err := os.Rename(filepath.Join(s.Dir, name), s.part(name)); err != nil {
+		return err
+	}
+	s.Log.Info("payload with digest sha256:" + name + " removed, no service uses it any more")
+	return os.RemoveAll(s.part(name))
+}
+
+// hasRoot tells whether a payload is the lower layer of an overlay, by
+// mountinfo (proc_pid_mountinfo(5)): also of a root that an agent before made.
+func hasRoot(files string) bool {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	return err != nil || bytes.Contains(mounts, []byte("lowerdir="+files+","))
 }
 
 // begin returns nil to whoever is to do the work, else what to wait for.
