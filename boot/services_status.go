@@ -66,10 +66,10 @@ func serviceRow(st supervise.Status, now time.Duration) *clusterv1.ServiceStatus
 // a process that is dead.
 func instanceState(st supervise.Status, i service.Instance) string {
 	switch {
-	case st.State == supervise.Running, st.State == supervise.Stopping && st.Verdict != service.Gone:
+	case st.State == supervise.Running, st.State == supervise.Stopping && i.Ended():
 		return i.State
-	case st.State == supervise.Stopping: // it is being killed, and may resist
-		return "unknown"
+	case st.State == supervise.Stopping: // nobody asks any more, and it may take long
+		return string(service.Unknown)
 	}
 	return "gone"
 }

@@ -17,7 +17,7 @@ func TestInstancesAreGoneWithTheirServer(t *testing.T) {
 	}{
 		{supervise.Running, service.Alive, "running"},
 		{supervise.Running, service.Unknown, "running"},
-		{supervise.Stopping, "", "running"}, // it may take its time
+		{supervise.Stopping, "", "unknown"}, // it may take its time
 		{supervise.Stopping, service.Gone, "unknown"},
 		{supervise.Cleaning, service.Gone, "gone"},
 		{supervise.Failed, service.Gone, "gone"},

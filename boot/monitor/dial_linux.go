@@ -39,6 +39,9 @@ func dialUnder(ctx context.Context, root, path string) (net.Conn, error) {
 	defer unix.Close(dir)
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	socket, err := unix.Openat2(dir, path, &how)
+	for (err == unix.EAGAIN || err == unix.EINTR) && ctx.Err() == nil { // EAGAIN: something was renamed meanwhile
+		socket, err = unix.Openat2(dir, path, &how)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", path, err)
 	}

@@ -1416,7 +1416,7 @@ type ServiceInstance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // never falls
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`            // the service's own word, or "gone"
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`            // the service's own word, "unknown" while it stops, or "gone"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -33,7 +33,7 @@ type Service struct {
 type Instance struct {
 	ID         string `json:"id" yaml:"id"`
 	Generation uint64 `json:"generation" yaml:"generation"`
-	State      string `json:"state" yaml:"state"` // the service's own word, or "gone"
+	State      string `json:"state" yaml:"state"` // the service's own word, "unknown" while it stops, or "gone"
 }
 
 func servicesOf(st *clusterv1.NodeStatus) []Service {
