@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reveille/boot/params"
+	"reveille/boot/proc"
 	"reveille/boot/state"
 	"reveille/netcfg"
 )
@@ -63,7 +64,7 @@ func (n *Node) parameters(ctx context.Context) error {
 		volumes[0].Dir = strings.TrimPrefix(p.Dir(), "/")
 		n.stateMounted(ctx)
 	}
-	p, looked, err := params.Load(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
+	p, looked, err := n.loadParameters(ctx, params.Places{Root: os.DirFS("/"), Volumes: volumes})
 	if err != nil {
 		level := slog.LevelDebug // what is wrong has its place with it
 		if none := (*params.NotFoundError)(nil); errors.As(err, &none) {
@@ -79,6 +80,22 @@ func (n *Node) parameters(ctx context.Context) error {
 		n.logger("params").Warn("set hostname: " + err.Error() + ", going on without it")
 	}
 	return nil
+}
+
+// loadParameters takes those that an agent before this one used in this boot,
+// and looks for them only if there was none: what runs is by them, and a source
+// that was late, or has changed or gone since, must not change it unasked.
+func (n *Node) loadParameters(ctx context.Context, places params.Places) (p *params.Params, looked params.Search, err error) {
+	if places.Kept, err = n.init.Kept(ctx, proc.KeptNodeYAML); err != nil {
+		return nil, nil, err
+	}
+	if p, looked, err = params.Load(ctx, places); err != nil {
+		return nil, looked, err
+	}
+	if err := n.init.Keep(ctx, proc.KeptNodeYAML, p.Keep()); err != nil {
+		n.logger("params").Warn("leave node parameters with init: " + err.Error() + ", going on: an agent after this one looks for them again")
+	}
+	return p, looked, nil
 }
 
 // showProblems logs each problem of a document in a line of its own, and

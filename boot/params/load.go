@@ -1,6 +1,7 @@
 package params
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -36,6 +37,7 @@ const (
 type Places struct {
 	Root    fs.FS    // the node's "/"
 	Volumes []Volume // state partition, then the ESP
+	Kept    []byte   // of Params.Keep earlier in this boot; goes before all places
 }
 
 // Volume is a file system that may carry reveille/node.yaml.
@@ -120,7 +122,7 @@ func Load(ctx context.Context, places Places) (*Params, Search, error) {
 		if err := allProblems(settingsErr, err); err != nil {
 			return nil, looked, err
 		}
-		p.Source = c.name
+		p.Source, p.Document = c.name, Secret{string(text)}
 		p.apply(settings)
 		return p, looked, nil
 	}
@@ -148,8 +150,23 @@ func allProblems(a, b error) error {
 	return nil
 }
 
+// keptMark marks the source of a document that an agent before this one used.
+const keptMark = ", as it was earlier in this boot"
+
+// Keep returns the document for an agent to come: all agents of a boot go by
+// the same one, whatever has become of its source, or of one before it that was
+// late. It may hold secrets: it belongs into memory that init keeps, and into no
+// file.
+func (p *Params) Keep() []byte {
+	return []byte(strings.TrimSuffix(p.Source, keptMark) + "\n" + p.Document.Reveal())
+}
+
 func (p Places) candidates(s Settings) []candidate {
-	out := []candidate{{"fw_cfg opt/reveille/node.yaml", p.file(fwcfgPath)}}
+	var out []candidate
+	if source, text, ok := bytes.Cut(p.Kept, []byte{'\n'}); ok {
+		out = append(out, candidate{string(source) + keptMark, func() ([]byte, error) { return text, nil }})
+	}
+	out = append(out, candidate{"fw_cfg opt/reveille/node.yaml", p.file(fwcfgPath)})
 	for _, v := range p.Volumes {
 		read := func() ([]byte, error) { return nil, errAbsent("not mounted") }
 		if v.Dir != "" {

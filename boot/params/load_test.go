@@ -54,7 +54,7 @@ func TestLoadOrder(t *testing.T) {
 	for _, step := range []struct{ name, remove string }{
 		{"fwcfg", fwcfgPath}, {"state", "run/state/reveille/node.yaml"}, {"smbios", dmiPath}, {"cmdline", "cmdline"}, {"baked", bakedInPath},
 	} {
-		p, looked, err := Load(t.Context(), Places{machine(cmdline, files), volumes})
+		p, looked, err := Load(t.Context(), Places{Root: machine(cmdline, files), Volumes: volumes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestLoadOrder(t *testing.T) {
 			cmdline = "quiet"
 		}
 	}
-	_, looked, err := Load(t.Context(), Places{machine(cmdline, files), volumes})
+	_, looked, err := Load(t.Context(), Places{Root: machine(cmdline, files), Volumes: volumes})
 	var none *NotFoundError
 	if !errors.As(err, &none) {
 		t.Fatalf("got %v", err)
@@ -112,7 +112,7 @@ func TestLoadStopsAtWhatIsWrong(t *testing.T) {
 			if tc.file != "" {
 				files[tc.file] = tc.text
 			}
-			p, looked, err := Load(t.Context(), Places{machine(tc.cmdline, files), volumes})
+			p, looked, err := Load(t.Context(), Places{Root: machine(tc.cmdline, files), Volumes: volumes})
 			if err == nil || p != nil || len(looked) == 0 {
 				t.Fatalf("got %+v, %v", p, err)
 			}

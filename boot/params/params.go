@@ -37,6 +37,7 @@ type Params struct {
 	Services  service.Definitions // of this node alone; the cluster's come to them
 	Settings  Settings
 	Source    string // the candidate they came from
+	Document  Secret // as it was read; exported, or fmt would not ask it to refuse
 }
 
 // API is where the node's own API listens and is to be reached.

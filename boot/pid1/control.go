@@ -123,7 +123,9 @@ func (i *Init) keep(_ context.Context, k proc.Kept) (proc.Nothing, error) {
 	if len(k.Data) > proc.MaxKept {
 		return proc.Nothing{}, fmt.Errorf("keep %d bytes: the limit is %d", len(k.Data), proc.MaxKept)
 	}
-	if k.Slot != proc.KeptConfig && k.Slot != proc.KeptServices {
+	switch k.Slot {
+	case proc.KeptConfig, proc.KeptNodeYAML, proc.KeptServices:
+	default:
 		return proc.Nothing{}, fmt.Errorf("keep: unknown slot %q", k.Slot)
 	}
 	i.mu.Lock()

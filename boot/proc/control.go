@@ -148,8 +148,9 @@ type Slot string
 
 // The slots.
 const (
-	KeptConfig   Slot = "config"   // opened, which the TPM gives out only once a boot
-	KeptServices Slot = "services" // of the cluster, that are in force, stored or not
+	KeptConfig   Slot = "config"    // opened, which the TPM gives out only once a boot
+	KeptNodeYAML Slot = "node.yaml" // and where it was found
+	KeptServices Slot = "services"  // of the cluster, that are in force, stored or not
 )
 
 // Client is the agent's side of the control socket. Its methods are safe for
