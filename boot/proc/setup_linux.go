@@ -105,7 +105,8 @@ func (s *Setup) unshare() error {
 	if flags&unix.CLONE_NEWNS == 0 {
 		return nil
 	}
-	// What the machine mounts later is seen, what the service mounts is its own.
+	// What the service mounts is its own. What is mounted later in a folder that
+	// services share is seen; nothing else of the machine's is shared.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("separate mounts: %w", err)
 	}
