@@ -28,7 +28,7 @@ var arrows = map[string][]string{
 	"reveille/boot/cluster/clusterv1/...": {"reveille/boot/cluster/clusterv1"},
 	"reveille/boot/identity":              {"reveille/boot/cluster/clusterv1/..."},
 	"reveille/boot/service":               {"reveille/netcfg"},
-	"reveille/boot/service/payload":       {"reveille/boot/service"},
+	"reveille/boot/service/payload":       {"reveille/boot/proc", "reveille/boot/service"},
 	"reveille/boot/supervise":             {"reveille/boot/service", "reveille/boot/proc"},
 	"reveille/boot/monitor":               {"reveille/boot/service"},
 	"reveille/boot/params":                {"reveille/boot/identity", "reveille/boot/service", "reveille/netcfg"},

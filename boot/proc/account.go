@@ -47,6 +47,12 @@ func findAccount(user, group string, passwd, groups []byte) (account, error) {
 	return a, nil
 }
 
+// FindUser is the number of a user and of its group by the text of passwd(5).
+func FindUser(user string, passwd []byte) (uid, gid int, err error) {
+	a, err := findAccount(user, "", passwd, nil)
+	return a.uid, a.gid, err
+}
+
 type namedAccount struct {
 	name string
 	account

@@ -196,18 +196,18 @@ func TestUnpackedOnce(t *testing.T) {
 
 func TestWriteFile(t *testing.T) {
 	root := t.TempDir()
-	write(t, filepath.Join(root, "etc/passwd"), []byte("root:x:0:0::/:\netcd:x:105:106::/:\n"))
+	write(t, filepath.Join(root, "etc/passwd"), []byte("root:x:0:9::/:\netcd:x:105:106::/:\nshort:x:107:108\n"))
 	if err := os.Symlink("/etc", filepath.Join(root, "conf")); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []service.File{{Path: "/conf/x", Mode: 0o640, User: "etcd"}, {Path: "/new/deep/y", Mode: 0o600, User: "77"}} {
+	for _, f := range []service.File{{Path: "/conf/x", Mode: 0o640, User: "etcd"}, {Path: "/new/deep/y", Mode: 0o600, User: "77"}, {Path: "/r", Mode: 0o600, User: "root"}, {Path: "/s", Mode: 0o600, User: "short"}, {Path: "/n", Mode: 0o600}} {
 		for _, text := range []string{"one", "two"} {
 			if err := WriteFile(root, f, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for name, want := range map[string]string{"etc/x": "100640 105:106 two", "new/deep/y": "100600 77:77 two"} {
+	for name, want := range map[string]string{"etc/x": "100640 105:106 two", "new/deep/y": "100600 77:77 two", "r": "100600 0:9 two", "s": "100600 107:108 two", "n": "100600 0:0 two"} {
 		var st unix.Stat_t
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err := errors.Join(err, unix.Lstat(filepath.Join(root, name), &st)); err != nil {

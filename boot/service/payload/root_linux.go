@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"reveille/boot/proc"
 	"reveille/boot/service"
 )
 
@@ -111,35 +111,21 @@ func writeFile(root string, f service.File, text []byte) error {
 // maxPasswd is far above any passwd(5) that is read line by line at each start.
 const maxPasswd = 1 << 20
 
-// owner is the number of a user and of its group by the root's own passwd(5);
-// no user is root, and a number needs no entry.
+// owner is the number of a user and of its group by the root's own passwd(5),
+// the same as the launcher finds for a service.
 func (t *tree) owner(user string) (uid, gid int, err error) {
-	if user == "" || user == "root" {
-		return 0, 0, nil
-	}
+	var passwd []byte
 	if fd, err := t.open("/etc/passwd", unix.O_RDONLY, 0); err == nil {
 		f := os.NewFile(uintptr(fd), "passwd")
 		defer f.Close()
-		text, err := io.ReadAll(io.LimitReader(f, maxPasswd))
-		if err != nil {
+		if passwd, err = io.ReadAll(io.LimitReader(f, maxPasswd)); err != nil {
 			return 0, 0, err
 		}
-		for line := range strings.Lines(string(text)) {
-			field := strings.Split(line, ":")
-			if len(field) < 4 || field[0] != user && field[2] != user {
-				continue
-			}
-			uid, bad := strconv.ParseUint(field[2], 10, 32)
-			gid, worse := strconv.ParseUint(field[3], 10, 32)
-			if bad == nil && worse == nil {
-				return int(uid), int(gid), nil
-			}
-		}
 	}
-	if n, err := strconv.ParseUint(user, 10, 32); err == nil {
-		return int(n), int(n), nil
+	if uid, gid, err = proc.FindUser(user, passwd); err != nil {
+		return 0, 0, fmt.Errorf("its owner %s: no such user", user)
 	}
-	return 0, 0, fmt.Errorf("its owner %s: no such user", user)
+	return uid, gid, nil
 }
 
 // Owner is the number of a user and of its group as a root knows them.
