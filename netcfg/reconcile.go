@@ -31,7 +31,7 @@ const (
 
 	// gather is how long the events of one change are waited for before the
 	// network is read: a carrier alone makes five, within a millisecond.
-	gather = 10 * time.Millisecond
+	gather = 4 * time.Millisecond
 )
 
 // Options changes how a Reconciler works; the zero value serves a node.
